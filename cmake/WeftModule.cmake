@@ -1,0 +1,42 @@
+# weft_add_module(NAME base SOURCES ... [DEPS modules...] [LIBS libraries...] [EXACT] [TORCH])
+#   One static library weft_NAME for one folder of src/. DEPS are the modules it may include (the house of
+#   docs/architecture.md; tools/check_house.py keeps it true); LIBS are outside libraries.
+#   EXACT: decides on int64 nanoseconds, so floating-point contraction is off and every CPU gives the same bytes.
+#   TORCH: belongs to the data plane, shares its precompiled header.
+function(weft_add_module)
+  cmake_parse_arguments(M "EXACT;TORCH" "NAME" "SOURCES;DEPS;LIBS" ${ARGN})
+  set(target weft_${M_NAME})
+  add_library(${target} STATIC ${M_SOURCES})
+  target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/src)
+  list(TRANSFORM M_DEPS PREPEND weft_)
+  target_link_libraries(${target} PUBLIC ${M_DEPS} ${M_LIBS})
+  if(M_EXACT)
+    target_compile_options(${target} PRIVATE -ffp-contract=off)
+  endif()
+  if(M_TORCH)
+    weft_use_torch(${target})
+  endif()
+endfunction()
+
+# weft_add_test(NAME base_test SOURCES ... [DEPS modules...] [LIBS libraries...] [TORCH] [TIMEOUT seconds])
+#   One GoogleTest program. A torch-linked program is one CTest entry (libtorch costs 0.8 s at every start);
+#   the others are discovered test by test.
+function(weft_add_test)
+  cmake_parse_arguments(T "TORCH" "NAME;TIMEOUT" "SOURCES;DEPS;LIBS" ${ARGN})
+  if(NOT T_TIMEOUT)
+    set(T_TIMEOUT 120)
+  endif()
+  add_executable(${T_NAME} ${T_SOURCES})
+  set_target_properties(${T_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_include_directories(${T_NAME} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
+  list(TRANSFORM T_DEPS PREPEND weft_)
+  target_link_libraries(${T_NAME} PRIVATE ${T_DEPS} ${T_LIBS} GTest::gmock GTest::gtest_main)
+  if(T_TORCH)
+    weft_use_torch(${T_NAME})
+    add_test(NAME ${T_NAME} COMMAND ${T_NAME} --gtest_brief=1)
+    set_tests_properties(${T_NAME} PROPERTIES TIMEOUT ${T_TIMEOUT})
+  else()
+    gtest_discover_tests(${T_NAME} TEST_PREFIX ${T_NAME}. DISCOVERY_TIMEOUT 60
+                         PROPERTIES TIMEOUT ${T_TIMEOUT})
+  endif()
+endfunction()

@@ -1,0 +1,13 @@
+# Compiler and linker settings that every target shares: ccache and lld where they are present.
+find_program(WEFT_CCACHE ccache)
+if(WEFT_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${WEFT_CCACHE})
+endif()
+find_program(WEFT_LLD ld.lld)
+if(WEFT_LLD)
+  add_link_options(-fuse-ld=lld)
+endif()
+add_compile_options(-Wall -Wextra)
+if(WEFT_WERROR)
+  add_compile_options(-Werror)
+endif()

@@ -1,0 +1,41 @@
+// XXH3 checksums: 64 bits guard a file or message, 128 bits name a plan or a corpus.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace weft {
+
+std::uint64_t checksum64(std::span<const std::byte> data);
+
+struct Hash128 {
+  std::uint64_t high = 0;
+  std::uint64_t low = 0;
+  std::string hex() const;  // 32 lower-case digits
+  friend constexpr auto operator<=>(const Hash128&, const Hash128&) = default;
+};
+
+Hash128 hash128(std::span<const std::byte> data);
+
+// The same two values over data that arrives in parts. Not thread-safe.
+class StreamingHash {
+ public:
+  StreamingHash();
+  ~StreamingHash();
+  StreamingHash(StreamingHash&&) noexcept;
+  StreamingHash& operator=(StreamingHash&&) noexcept;
+
+  void update(std::span<const std::byte> data);
+  std::uint64_t checksum64() const;
+  Hash128 hash128() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace weft

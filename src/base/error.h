@@ -1,0 +1,80 @@
+// The three kinds of failure, and the checks that raise them.
+//
+// UserError: configuration or data is wrong; the user can mend it.   (exit code 2)
+// CommError: a peer failed, mismatched, or kept us waiting too long. (exit code 1)
+// InternalError: our bug.                                            (exit code 1)
+// Only cli/ turns them into exit codes. A message says where, what was expected, what was found, and what to do.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace weft {
+
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class UserError : public Error {
+ public:
+  using Error::Error;
+};
+
+class CommError : public Error {
+ public:
+  using Error::Error;
+};
+
+class InternalError : public Error {
+ public:
+  using Error::Error;
+};
+
+template <class... Args>
+[[noreturn]] void throw_user_error(fmt::format_string<Args...> format, Args&&... args) {
+  throw UserError(fmt::format(format, std::forward<Args>(args)...));
+}
+
+template <class... Args>
+[[noreturn]] void throw_comm_error(fmt::format_string<Args...> format, Args&&... args) {
+  throw CommError(fmt::format(format, std::forward<Args>(args)...));
+}
+
+template <class... Args>
+[[noreturn]] void throw_internal_error(fmt::format_string<Args...> format, Args&&... args) {
+  throw InternalError(fmt::format(format, std::forward<Args>(args)...));
+}
+
+}  // namespace weft
+
+// Bug check: raises InternalError with a formatted message (first argument after the condition is the format).
+#define WEFT_CHECK(condition, ...)                                                              \
+  do {                                                                                          \
+    if (!(condition)) [[unlikely]] {                                                            \
+      ::weft::throw_internal_error("{}:{}: {} does not hold: {}", __FILE__, __LINE__, #condition, \
+                                   ::fmt::format(__VA_ARGS__));                                 \
+    }                                                                                           \
+  } while (false)
+
+// Bug check of two equal values; the message shows both.
+#define WEFT_CHECK_EQ(left, right, ...)                                                          \
+  do {                                                                                           \
+    const auto& weft_left = (left);                                                              \
+    const auto& weft_right = (right);                                                            \
+    if (!(weft_left == weft_right)) [[unlikely]] {                                               \
+      ::weft::throw_internal_error("{}:{}: {} == {} does not hold ({} against {}): {}", __FILE__, \
+                                   __LINE__, #left, #right, weft_left, weft_right,               \
+                                   ::fmt::format(__VA_ARGS__));                                  \
+    }                                                                                            \
+  } while (false)
+
+// Check of what the user gave: raises UserError.
+#define WEFT_USER_CHECK(condition, ...)          \
+  do {                                           \
+    if (!(condition)) [[unlikely]] {             \
+      ::weft::throw_user_error(__VA_ARGS__);     \
+    }                                            \
+  } while (false)

@@ -1,0 +1,25 @@
+// ClusterSpec: the ranks a plan may use, where they are, and how fast each one is.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/units.h"
+
+namespace weft {
+
+struct ClusterSpec {
+  std::int32_t num_ranks = 1;
+  std::int32_t ranks_per_node = 1;  // ranks [k * ranks_per_node, (k + 1) * ranks_per_node) share node k
+  std::vector<double> speed;        // [num_ranks], relative: 1 = the cost model's device; empty = all 1
+  friend bool operator==(const ClusterSpec&, const ClusterSpec&) = default;
+
+  double speed_of(Rank rank) const;  // > 0
+  std::int32_t node_of(Rank rank) const;
+  std::int32_t num_nodes() const;
+};
+
+// N equal ranks. UserError unless num_ranks >= 1 and ranks_per_node >= 1.
+ClusterSpec uniform_cluster(std::int32_t num_ranks, std::int32_t ranks_per_node);
+
+}  // namespace weft

@@ -1,0 +1,36 @@
+// CostModel: the time of a micro-batch (design section 3 "Time"; ByteScale Eq. 3 with the exchange made explicit).
+//
+// A micro-batch costs, per layer and forward: the sum over its pieces of (a * work + b * tokens), plus c once,
+// plus the exchange that compute cannot hide; the backward pass costs `backward_ratio` times that. `work` counts
+// causal (query, key) pairs that the rank computes. Results are rounded to int64 nanoseconds; the file is built
+// without floating-point contraction, so every CPU decides alike.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "base/token_range.h"
+#include "base/units.h"
+
+namespace weft {
+
+struct CostModel {
+  std::string name;
+  std::string source;                // where the coefficients come from
+  std::int32_t num_layers = 1;       // layers per rank
+  double attention_ns_per_pair = 0;  // a: one (query, key) pair, all heads, one layer forward
+  double linear_ns_per_token = 0;    // b: everything that grows with tokens, one layer forward
+  double fixed_ns = 0;               // c: once per micro-batch and layer forward, not divided by D
+  double hop_ns_per_token = 0;       // one ring hop, per token of K and V sent
+  double hop_fixed_ns = 0;           // one ring hop, whatever its size
+  double backward_ratio = 2;         // backward time / forward time
+  friend bool operator==(const CostModel&, const CostModel&) = default;
+};
+
+// JSON file with "schema": "weft.cost.v1" (docs/formats.md "Cost file"). UserError on unknown keys, missing keys,
+// negative or non-finite values, newer schema.
+CostModel load_cost_model(const std::filesystem::path& path);
+void save_cost_model(const std::filesystem::path& path, const CostModel& cost);
+
+}  // namespace weft

@@ -1,0 +1,102 @@
+#include "memory/counting_allocator.h"
+
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "base/error.h"
+
+namespace weft {
+namespace {
+
+using Counts = AllocationCounter::Counts;
+
+thread_local const std::shared_ptr<Counts>* current_counts = nullptr;
+
+inline constexpr std::size_t kAlignment = 64;
+
+// Stands in front of each tensor's memory.
+struct alignas(kAlignment) BlockHeader {
+  std::shared_ptr<Counts> counts;  // null: not counted
+  std::int64_t bytes = 0;
+};
+static_assert(sizeof(BlockHeader) == kAlignment);
+
+void charge(Counts& counts, std::int64_t bytes) {
+  counts.allocations.fetch_add(1, std::memory_order_relaxed);
+  const std::int64_t live = counts.live_bytes.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  std::int64_t peak = counts.peak_bytes.load(std::memory_order_relaxed);
+  while (live > peak && !counts.peak_bytes.compare_exchange_weak(peak, live)) {
+  }
+}
+
+void free_block(void* context) {
+  auto* header = static_cast<BlockHeader*>(context);
+  if (header->counts)
+    header->counts->live_bytes.fetch_sub(header->bytes, std::memory_order_relaxed);
+  header->~BlockHeader();
+  std::free(context);
+}
+
+c10::DataPtr allocate_block(std::size_t bytes) {
+  const c10::Device cpu(c10::DeviceType::CPU);
+  if (bytes == 0) return {nullptr, cpu};
+  const std::size_t padded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  void* memory =
+      padded < bytes ? nullptr : std::aligned_alloc(kAlignment, sizeof(BlockHeader) + padded);
+  WEFT_USER_CHECK(memory != nullptr,
+                  "memory: no room for a tensor of {}; lower the capacity per rank or run fewer "
+                  "ranks on this machine",
+                  format_bytes(Bytes(static_cast<std::int64_t>(bytes))));
+  auto* header = new (memory) BlockHeader;
+  header->bytes = static_cast<std::int64_t>(bytes);
+  if (current_counts != nullptr) {
+    header->counts = *current_counts;
+    charge(*header->counts, header->bytes);
+  }
+  return {header + 1, header, &free_block, cpu};
+}
+
+// libtorch 1.13 declares allocate() const; 2.x declares it without const and adds copy_data(). Each
+// of these members overrides what the base class at hand has and is a plain member otherwise, hence
+// no `override`.
+class CountingAllocator final : public c10::Allocator {
+ public:
+  virtual c10::DataPtr allocate(std::size_t bytes) const { return allocate_block(bytes); }
+  virtual c10::DataPtr allocate(std::size_t bytes) { return allocate_block(bytes); }
+  virtual void copy_data(void* to, const void* from, std::size_t bytes) const {
+    std::memcpy(to, from, bytes);
+  }
+};
+
+}  // namespace
+
+AllocationCounter::AllocationCounter() : counts_(std::make_shared<Counts>()) {}
+
+Bytes AllocationCounter::live() const { return Bytes(counts_->live_bytes.load()); }
+
+Bytes AllocationCounter::peak() const { return Bytes(counts_->peak_bytes.load()); }
+
+std::int64_t AllocationCounter::total_allocations() const { return counts_->allocations.load(); }
+
+void AllocationCounter::reset_peak() { counts_->peak_bytes.store(counts_->live_bytes.load()); }
+
+AllocationScope::AllocationScope(const AllocationCounter& counter)
+    : counts_(counter.counts_), outer_(current_counts) {
+  current_counts = &counts_;
+}
+
+AllocationScope::~AllocationScope() { current_counts = outer_; }
+
+void install_counting_allocator() {
+  // libtorch keeps the pointer for the life of the process, also while statics are destroyed.
+  static CountingAllocator* const allocator = new CountingAllocator;
+  constexpr std::uint8_t kPriority = 1;  // above libtorch's own registration
+  c10::SetCPUAllocator(allocator, kPriority);
+}
+
+}  // namespace weft

@@ -21,7 +21,7 @@ struct SequenceShare {
   std::int64_t work = 0;    // causal pairs of this rank's queries
   Tokens tokens;            // this rank's tokens of the sequence
   std::int32_t degree = 1;  // ranks that share the sequence
-  Tokens largest_member;    // most tokens that a member of the group holds; unused for degree 1
+  Tokens largest_member{};  // most tokens that a member of the group holds; unused for degree 1
 };
 
 // (D-1) hops, each as long as the largest member's K and V need: one layer forward.

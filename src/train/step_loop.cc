@@ -92,7 +92,7 @@ void finish_metrics(const StepLoop& loop, const PlannedStep& planned, const Step
 void run_rank(const StepLoop& loop, const SequenceSource& source, PlanFeed& feed, Communicator& comm) {
   set_compute_threads(loop.threads_per_rank);
   AllocationCounter memory;
-  const ScopedAllocationCounter counting(memory);
+  const AllocationScope counting(memory);
   ParameterSet parameters(loop.model, loop.dtype);
   parameters.initialize(loop.seed);
   const auto kernel = make_attention_kernel(loop.attention);

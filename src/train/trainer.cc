@@ -50,7 +50,7 @@ std::int32_t threads_per_rank(const TrainConfig& config) {
 
 // The tokenizer decides the vocabulary unless the configuration asks for a larger one.
 void settle_vocabulary(const Corpus& corpus, TrainConfig& config) {
-  const std::int64_t needed = corpus.vocab_size();
+  const std::int64_t needed = corpus.description().tokenizer.vocab_size;
   if (config.model.vocab_size == 0) config.model.vocab_size = needed;
   WEFT_USER_CHECK(config.model.vocab_size >= needed,
                   "model.vocab_size is {}, but the corpus '{}' was tokenised with {} ids; set at least that, or 0",
@@ -73,7 +73,7 @@ PlanRequest plan_request(const TrainConfig& config, const CostModel& cost) {
 
 // The longest sequence must fit on all ranks together; known before the first step.
 void check_longest_sequence(const TrainConfig& config, const SequenceSet& sequences) {
-  const Tokens longest = sequences.longest();
+  const Tokens longest = sequences.sequence(sequences.longest_sequence_idx()).tokens();
   const std::int64_t needed = (longest.value() + config.plan.capacity.value() - 1) / config.plan.capacity.value();
   WEFT_USER_CHECK(needed <= config.train.ranks,
                   "the corpus' longest sequence has {} tokens, but {} ranks x plan.capacity {} hold {}; use at least "
@@ -108,7 +108,7 @@ void print_start(const TrainConfig& config, const Corpus& corpus, const Sequence
   fmt::print("corpus  {}: {} documents, {} tokens, hash {}\n", config.data.corpus, corpus.num_documents(),
              corpus.num_tokens(), corpus.hash().hex());
   fmt::print("        {} sequences of up to {} tokens; {} documents split into {} chunks\n", sequences.size(),
-             sequences.longest(), sequences.num_split_documents(), sequences.num_chunks());
+             sequences.sequence(sequences.longest_sequence_idx()).tokens(), sequences.num_split_documents(), sequences.num_chunks());
   fmt::print("ranks   {} threads of one process x {} compute threads; {}\n", config.train.ranks,
              threads_per_rank(config), blas_description());
   fmt::print("plan    strategy {}, capacity {} tokens per rank and micro-batch, cost model {}\n", config.plan.strategy,
@@ -116,13 +116,16 @@ void print_start(const TrainConfig& config, const Corpus& corpus, const Sequence
   fmt::print("peak    {:.1f} GFLOP/s for MFU: {}\n", peak.flops_per_s * 1e-9, peak.source);
 }
 
-void save_weights(const fs::path& out, const TrainConfig& config, const ParameterSet& parameters) {
+void save_weights(const fs::path& out, const TrainConfig& config, TokenId end_token, const ParameterSet& parameters) {
   std::vector<NamedTensor> tensors;
   for (std::size_t i = 0; i < parameters.infos().size(); ++i) {
     tensors.push_back({.name = parameters.infos()[i].name, .tensor = parameters.value(i)});
   }
   save_safetensors(out / "model.safetensors", tensors, {{"format", "pt"}});
-  write_file_atomically(out / "config.json", hf_config_json(config.model, config.train.dtype, config.data.max_context));
+  save_hf_config(out / "config.json", config.model,
+                 {.dtype = parse_dtype(config.train.dtype, "train.dtype"),
+                  .max_position_embeddings = config.data.max_context,
+                  .eos_token_id = end_token});
   fmt::print("saved   {}\n", (out / "model.safetensors").string());
 }
 
@@ -132,12 +135,12 @@ void run_training(const TrainingJob& job) {
   TrainConfig config = job.config;
   const Corpus corpus(config.data.corpus);
   settle_vocabulary(corpus, config);
-  const SequenceSet sequences(corpus, {.max_context = config.data.max_context,
-                                       .over_long = parse_over_long(config.data.over_long, "data.over_long")});
+  const SequenceSet sequences(corpus, config.data.max_context,
+                              parse_over_long(config.data.over_long, "data.over_long"));
   check_longest_sequence(config, sequences);
-  DataOrder order(sequences, {.global_batch_tokens = config.data.global_batch_tokens,
-                              .tail = parse_tail(config.data.tail, "data.tail"),
-                              .seed = static_cast<std::uint64_t>(config.data.seed)});
+  DataOrder order(sequences, {.seed = static_cast<std::uint64_t>(config.data.seed),
+                              .global_batch_tokens = config.data.global_batch_tokens,
+                              .tail = parse_epoch_tail(config.data.tail, "data.tail")});
   const at::ScalarType dtype = parse_dtype(config.train.dtype, "train.dtype");
   const CostModel cost =
       config.plan.cost.empty() ? estimated_cpu_cost(config.model, dtype) : load_cost_model(config.plan.cost);
@@ -167,7 +170,9 @@ void run_training(const TrainingJob& job) {
       std::fflush(stdout);
     }
   };
-  loop.on_end = [&](const ParameterSet& parameters) { save_weights(out, config, parameters); };
+  loop.on_end = [&](const ParameterSet& parameters) {
+    save_weights(out, config, corpus.description().tokenizer.end_token, parameters);
+  };
   run_step_loop(loop, sequences, *feed);
 }
 

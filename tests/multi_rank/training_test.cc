@@ -17,24 +17,27 @@
 namespace weft {
 namespace {
 
+using testing::MemorySource;
+
 ModelConfig tiny_model() {
   return {.vocab_size = 37, .hidden_size = 16, .num_layers = 2, .num_heads = 4, .num_kv_heads = 2, .head_dim = 4,
           .intermediate_size = 24, .tie_word_embeddings = true};
 }
 
-// Random token sequences; ids count from `first_id`.
+// Adds a document of random tokens and gives its specification.
+SequenceSpec add_document(MemorySource& source, std::int64_t id, MemorySource::Document document) {
+  const auto tokens = static_cast<std::int64_t>(document.tokens.size());
+  source.add(id, std::move(document));
+  return {.id = id, .tokens = Tokens(tokens), .num_targets = tokens - 1};
+}
+
+// `count` sequences of 1 to `longest` tokens with ids from `first_id`.
 void add_random_sequences(MemorySource& source, std::vector<SequenceSpec>& step, std::uint64_t seed,
-                          std::int64_t first_id, int count, std::int64_t longest) {
+                          std::int64_t first_id, int count, std::uint64_t longest) {
   const RandomStream random(seed, "training test");
-  for (int i = 0; i < count; ++i) {
-    const std::int64_t id = first_id + i;
-    const auto length = 1 + static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(2 * id), longest));
-    std::vector<TokenId> tokens;
-    const RandomStream content(seed, fmt::format("sequence {}", id));
-    for (std::int64_t p = 0; p < length; ++p) {
-      tokens.push_back(static_cast<TokenId>(content.below(static_cast<std::uint64_t>(p), 37)));
-    }
-    step.push_back(source.add(id, std::move(tokens)));
+  for (std::int64_t id = first_id; id < first_id + count; ++id) {
+    const auto length = 1 + static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(id), longest));
+    step.push_back(add_document(source, id, MemorySource::random_document(seed, id, length, 37)));
   }
   sort_canonically(step);
 }
@@ -175,7 +178,7 @@ TEST(Training, AStepWithoutTargetsIsACountedStepThatChangesNothing) {
   MemorySource source;
   std::vector<SequenceSpec> with_targets, without_targets;
   add_random_sequences(source, with_targets, 3, 0, 3, 20);
-  without_targets.push_back(source.add(1000, {5}));
+  without_targets.push_back(add_document(source, 1000, MemorySource::document({5})));
   StepLoop loop = tiny_loop(2, at::kFloat, 2);
   loop.schedule.total_steps = 10;
   const auto planner = strategy_planner("hdp", 2, Tokens(64));

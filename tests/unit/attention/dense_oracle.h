@@ -1,5 +1,6 @@
-// The independent truth for attention: materialised scores and softmax in ATen, gradients by its autograd, in double.
-// For small sizes only. Letters: Q queries, S keys, H heads, K key/value heads, D head_dim.
+// The independent truth for attention: materialised scores and softmax in ATen, gradients by its
+// autograd, in double. For small sizes only. Letters: Q queries, S keys, H heads, K key/value
+// heads, D head_dim.
 #pragma once
 
 #include <cmath>
@@ -70,7 +71,8 @@ inline DenseGradients dense_attention_gradients(const at::Tensor& q, const at::T
   return {dense.out.detach(), dense.lse.detach(), q_leaf.grad(), k_leaf.grad(), v_leaf.grad()};
 }
 
-// ||got - expected||_2 / max(||expected||_2, 1e-3): infinite when shapes differ, NaN when a NaN is in either.
+// ||got - expected||_2 / max(||expected||_2, 1e-3): infinite when shapes differ, NaN when a NaN is
+// in either.
 inline double relative_error(const at::Tensor& got, const at::Tensor& expected) {
   if (got.sizes() != expected.sizes()) return std::numeric_limits<double>::infinity();
   const at::Tensor truth = expected.to(at::kDouble);

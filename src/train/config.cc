@@ -177,11 +177,12 @@ void read_toml(std::string_view text, std::string_view source, TrainConfig& conf
   }
 }
 
-void check_utf8(const Override& entry) {
+// A text from the command line may hold any bytes; the effective configuration is stored as TOML, which is UTF-8.
+void check_writable(const Override& entry, const ConfigField& field, const TrainConfig& config) {
   try {
-    (void)toml::parse(fmt::format("text = '''{}'''", entry.value));
+    (void)toml::parse(fmt::format("{} = {}", field.name, format_field(field, config)));
   } catch (const toml::parse_error& error) {
-    throw_user_error("--{}: expected UTF-8 text without control characters: {}", entry.key, error.description());
+    throw_user_error("--{}: expected text in UTF-8: {}", entry.key, error.description());
   }
 }
 
@@ -195,8 +196,8 @@ void apply_override(const Override& entry, TrainConfig& config, GivenFields& giv
                   describe_unknown_section(section));
   const ConfigField* field = find_config_field(section, name);
   WEFT_USER_CHECK(field != nullptr, "--{}: {}", entry.key, describe_unknown_key(section, name));
-  if (kind_of(*field) == Kind::kText) check_utf8(entry);
   set_from_text({.field = *field, .place = fmt::format("--{}", entry.key)}, config, entry.value);
+  check_writable(entry, *field, config);
   given.insert(field);
 }
 

@@ -1,10 +1,10 @@
-// Causal attention over a packed micro-batch: whole sequences locally, shared ones over their group's ring
-// (design section 3 "Attention over a group"; ByteScale section 5.1, 7).
+// Causal attention over a packed micro-batch: whole sequences locally, shared ones over their
+// group's ring (design section 3 "Attention over a group"; ByteScale section 5.1, 7).
 //
-// Queries stay; key/value pieces travel. Each hop gives a partial (out, lse); partials merge by log-sum-exp.
-// Backward carries K, V and their gradient accumulators round the same ring. No [T, T] buffer exists anywhere.
-// Letters: T rows of the micro-batch, H query heads, K key/value heads (H % K == 0), D head_dim.
-// Accumulation dtype: that of the tensors (fp32 or fp64).
+// Queries stay; key/value pieces travel. Each hop gives a partial (out, lse); partials merge by
+// log-sum-exp. Backward carries K, V and their gradient accumulators round the same ring. No [T, T]
+// buffer exists anywhere. Letters: T rows of the micro-batch, H query heads, K key/value heads (H %
+// K == 0), D head_dim. Accumulation dtype: that of the tensors (fp32 or fp64).
 #pragma once
 
 #include <cstdint>
@@ -43,13 +43,15 @@ struct AttentionGradients {
 
 // q [T, H, D], k and v [T, K, D], contiguous, rotated already.
 AttentionResult attention_forward(const AttentionKernel& kernel, const AttentionLayout& layout,
-                                  const AttentionShape& shape, const at::Tensor& q, const at::Tensor& k,
-                                  const at::Tensor& v, const RingContext& ring);
+                                  const AttentionShape& shape, const at::Tensor& q,
+                                  const at::Tensor& k, const at::Tensor& v,
+                                  const RingContext& ring);
 
 // d_out [T, H, D] contiguous; `result` as attention_forward returned it.
 AttentionGradients attention_backward(const AttentionKernel& kernel, const AttentionLayout& layout,
-                                      const AttentionShape& shape, const at::Tensor& q, const at::Tensor& k,
-                                      const at::Tensor& v, const AttentionResult& result, const at::Tensor& d_out,
+                                      const AttentionShape& shape, const at::Tensor& q,
+                                      const at::Tensor& k, const at::Tensor& v,
+                                      const AttentionResult& result, const at::Tensor& d_out,
                                       const RingContext& ring);
 
 }  // namespace weft

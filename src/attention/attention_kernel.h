@@ -1,9 +1,11 @@
-// AttentionKernel: causal attention of one run of queries against one run of keys, as partial results.
+// AttentionKernel: causal attention of one run of queries against one run of keys, as partial
+// results.
 //
-// Both runs are consecutive positions of the same sequence; a query at position p sees keys at positions <= p.
-// Works on raw strided memory and 64-bit offsets; knows no tensor, plan or rank. Two implementations: `reference`
-// (plain loops, float and double, the readable truth) and `blocked` (tiles on BLAS).
-// Letters: Q query rows, S key rows, H query heads, K key/value heads, D head_dim.
+// Both runs are consecutive positions of the same sequence; a query at position p sees keys at
+// positions <= p. Works on raw strided memory and 64-bit offsets; knows no tensor, plan or rank.
+// Two implementations: `reference` (plain loops, float and double, the readable truth) and
+// `blocked` (tiles on BLAS). Letters: Q query rows, S key rows, H query heads, K key/value heads, D
+// head_dim.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +40,8 @@ struct ForwardPair {
   std::int64_t q_begin = 0;
   std::int64_t k_begin = 0;
   double scale = 1;
-  // In and out: the partial result so far; the pair is merged into it by log-sum-exp. The neutral partial has
-  // out = 0 and lse = -inf.
+  // In and out: the partial result so far; the pair is merged into it by log-sum-exp. The neutral
+  // partial has out = 0 and lse = -inf.
   HeadRows<T> out;  // [Q, H, D]
   RowStats<T> lse;  // [H, Q]
 };

@@ -1,4 +1,5 @@
-// AttentionLayout: which rows of a micro-batch's [T, ...] tensors belong to which sequence, whole or shared.
+// AttentionLayout: which rows of a micro-batch's [T, ...] tensors belong to which sequence, whole
+// or shared.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,8 @@ struct PieceRows {
 
 struct SharedSequence {
   const GroupSlice* group = nullptr;  // into the PlanSlice, which must outlive the layout
-  std::vector<PieceRows> pieces;      // this rank's, in the order of group->member_ranges[group->position]
+  std::vector<PieceRows>
+      pieces;  // this rank's, in the order of group->member_ranges[group->position]
 };
 
 struct AttentionLayout {

@@ -1,17 +1,20 @@
 // Communicator: the seam between ranks. Pointers, bytes and labels; it knows no tensor.
 //
-// One verb: exchange(channel, label, sends, recvs) -> Handle. It posts and returns; nothing blocks until wait().
-// Messages from one rank to another on one channel arrive in the order they were posted, so every transfer's
-// peer, order and size follow from the plan and nothing is negotiated. Each message carries its label and size;
-// when they differ from what the receiver posted, both ranks fail with a CommError that shows both.
+// One verb: exchange(channel, label, sends, recvs) -> Handle. It posts and returns; nothing blocks
+// until wait(). Messages from one rank to another on one channel arrive in the order they were
+// posted, so every transfer's peer, order and size follow from the plan and nothing is negotiated.
+// Each message carries its label and size; when they differ from what the receiver posted, both
+// ranks fail with a CommError that shows both.
 //
-// Buffers must stay alive and untouched until wait() returns (sends may be read, recvs written, until then).
-// Every wait has a time limit; on expiry all ranks of the world end with a report that names who waits for whom,
-// for which operation, how many bytes, at which step and plan position. A rank that fails calls abort(); every
-// other rank's current or next call then throws CommError with that rank's reason.
+// Buffers must stay alive and untouched until wait() returns (sends may be read, recvs written,
+// until then). Every wait has a time limit; on expiry all ranks of the world end with a report that
+// names who waits for whom, for which operation, how many bytes, at which step and plan position. A
+// rank that fails calls abort(); every other rank's current or next call then throws CommError with
+// that rank's reason.
 //
 // A Communicator belongs to one rank; its methods may be called from one thread at a time.
-// Transports: thread (this module), mpi, later nccl and tcp. All pass tests/support/comm_conformance.h.
+// Transports: thread (this module), mpi, later nccl and tcp. All pass
+// tests/support/comm_conformance.h.
 #pragma once
 
 #include <chrono>
@@ -21,6 +24,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/units.h"
 
@@ -29,6 +33,7 @@ namespace weft {
 // Independent FIFO lanes between each pair of ranks.
 enum class Channel : std::uint8_t { kRing = 0, kReduce = 1, kControl = 2 };
 inline constexpr int kNumChannels = 3;
+std::string_view channel_name(Channel channel);  // "ring", "reduce", "control"
 
 // What a message is for. Both sides must post the same label. -1 = not applicable.
 struct OpLabel {
@@ -40,7 +45,8 @@ struct OpLabel {
   std::int32_t hop = -1;    // hop of a ring, bucket of a reduction
   friend bool operator==(const OpLabel&, const OpLabel&) = default;
 };
-std::string describe(const OpLabel& label);  // "ring kv forward (step 3, slot 2, layer 0, group 1, hop 2)"
+std::string describe(
+    const OpLabel& label);  // "ring kv forward (step 3, slot 2, layer 0, group 1, hop 2)"
 
 struct SendOp {
   Rank to;
@@ -64,7 +70,8 @@ struct ChannelStats {
 // The pending exchange behind a Handle. wait() is called at most once.
 class Transfer {
  public:
-  virtual ~Transfer() = default;  // REQUIRES: cancels what is still pending; afterwards no buffer is touched
+  virtual ~Transfer() =
+      default;  // REQUIRES: cancels what is still pending; afterwards no buffer is touched
   virtual void wait() = 0;
 };
 
@@ -94,8 +101,8 @@ class Communicator {
   virtual Handle exchange(Channel channel, const OpLabel& label, std::span<const SendOp> sends,
                           std::span<const RecvOp> recvs) = 0;
 
-  // Ends the run on every rank: their current or next call throws CommError naming this rank and `reason`.
-  // The first reason wins. Never throws.
+  // Ends the run on every rank: their current or next call throws CommError naming this rank and
+  // `reason`. The first reason wins. Never throws.
   virtual void abort(std::string_view reason) noexcept = 0;
 
   virtual ChannelStats stats(Channel channel) const = 0;

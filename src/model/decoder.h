@@ -1,9 +1,10 @@
-// Decoder: the Llama-family model with explicit forward and backward, run one micro-batch at a time.
+// Decoder: the Llama-family model with explicit forward and backward, run one micro-batch at a
+// time.
 //
-// forward returns this micro-batch's share of the step loss, sum(w_t / W * loss_t) over its targets; backward adds
-// its share of the gradient to ParameterSet's flat gradients. Shares sum over micro-batches and ranks to exactly
-// the whole step's loss and gradient (ByteScale Eq. 1-2); no mean is taken anywhere.
-// Letters: T tokens of the micro-batch, V vocabulary, E hidden_size.
+// forward returns this micro-batch's share of the step loss, sum(w_t / W * loss_t) over its
+// targets; backward adds its share of the gradient to ParameterSet's flat gradients. Shares sum
+// over micro-batches and ranks to exactly the whole step's loss and gradient (ByteScale Eq. 1-2);
+// no mean is taken anywhere. Letters: T tokens of the micro-batch, V vocabulary, E hidden_size.
 #pragma once
 
 #include <memory>
@@ -32,12 +33,14 @@ class Decoder {
   Decoder(const ModelConfig& config, ParameterSet& parameters, const AttentionKernel& kernel);
   ~Decoder();
 
-  ForwardResult forward(const PackedMicroBatch& batch, const AttentionLayout& layout, RingContext ring) const;
+  ForwardResult forward(const PackedMicroBatch& batch, const AttentionLayout& layout,
+                        RingContext ring) const;
   // Adds to the flat gradients. `batch`, `layout` and `ring` as given to forward.
-  void backward(ForwardResult&& result, const PackedMicroBatch& batch, const AttentionLayout& layout,
-                RingContext ring);
+  void backward(ForwardResult&& result, const PackedMicroBatch& batch,
+                const AttentionLayout& layout, RingContext ring);
   // [T, V], for evaluation and tests.
-  at::Tensor logits(const PackedMicroBatch& batch, const AttentionLayout& layout, RingContext ring) const;
+  at::Tensor logits(const PackedMicroBatch& batch, const AttentionLayout& layout,
+                    RingContext ring) const;
 
  private:
   struct Parts;

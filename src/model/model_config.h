@@ -25,8 +25,9 @@ struct ModelConfig {
 void check_model_config(const ModelConfig& config);
 
 std::int64_t num_parameters(const ModelConfig& config);
-// Useful FLOPs of forward and backward: 6 per matrix weight and token (embedding look-up excluded, output head
-// included), and 12 * head_dim * num_heads per layer and causal (query, key) pair. Recomputation is not counted.
+// Useful FLOPs of forward and backward: 6 per matrix weight and token (embedding look-up excluded,
+// output head included), and 12 * head_dim * num_heads per layer and causal (query, key) pair.
+// Recomputation is not counted.
 Flops training_flops(const ModelConfig& config, Tokens tokens, std::int64_t causal_pairs);
 
 }  // namespace weft

@@ -1,5 +1,6 @@
-// ParameterSet: every parameter has a name, a shape and a place in one flat buffer; gradients live in a second flat
-// buffer of the same order. Buckets, norms, shards and checkpoints are views of these two.
+// ParameterSet: every parameter has a name, a shape and a place in one flat buffer; gradients live
+// in a second flat buffer of the same order. Buckets, norms, shards and checkpoints are views of
+// these two.
 #pragma once
 
 #include <cstdint>
@@ -22,20 +23,22 @@ struct ParameterInfo {
 
 class ParameterSet {
  public:
-  // Parameters of the decoder in execution order. A tied head is one parameter, "model.embed_tokens.weight".
+  // Parameters of the decoder in execution order. A tied head is one parameter,
+  // "model.embed_tokens.weight".
   ParameterSet(const ModelConfig& config, at::ScalarType dtype);
 
   const std::vector<ParameterInfo>& infos() const { return infos_; }
-  std::size_t index_of(std::string_view name) const;  // InternalError when absent
-  at::Tensor value(std::size_t index) const;          // view with the parameter's shape
-  at::Tensor gradient(std::size_t index) const;       // view, same shape
-  const at::Tensor& flat_values() const { return values_; }        // [P]
+  std::size_t index_of(std::string_view name) const;         // InternalError when absent
+  at::Tensor value(std::size_t index) const;                 // view with the parameter's shape
+  at::Tensor gradient(std::size_t index) const;              // view, same shape
+  const at::Tensor& flat_values() const { return values_; }  // [P]
   const at::Tensor& flat_gradients() const { return gradients_; }  // [P]
   std::int64_t size() const { return values_.numel(); }            // P, each element once
   void zero_gradients();
 
-  // Element i of a parameter is f(seed, name, i): normal(0, std) for matrices, 1 for norm gains. std = 0.02, and
-  // 0.02 / sqrt(2 * layers) for the two projections that write to the residual stream.
+  // Element i of a parameter is f(seed, name, i): normal(0, std) for matrices, 1 for norm gains.
+  // std = 0.02, and 0.02 / sqrt(2 * layers) for the two projections that write to the residual
+  // stream.
   void initialize(std::uint64_t seed);
 
  private:

@@ -1,0 +1,192 @@
+#include "attention/attention.h"
+
+#include <cmath>
+#include <limits>
+
+#include "attention/packed_rows.h"
+#include "base/error.h"
+
+namespace weft {
+namespace {
+
+void check_tensor(const at::Tensor& tensor, at::IntArrayRef shape, at::ScalarType dtype,
+                  const char* what) {
+  WEFT_CHECK(tensor.defined(), "attention: {} is not defined", what);
+  WEFT_CHECK(tensor.scalar_type() == dtype, "attention: {} must be {} as q is, got {}", what,
+             dtype_name(dtype), dtype_name(tensor.scalar_type()));
+  WEFT_CHECK(tensor.device().is_cpu(), "attention: {} must be in main memory, got device {}", what,
+             tensor.device().str());
+  WEFT_CHECK(tensor.sizes() == shape, "attention: {} must be [{}], got [{}]", what,
+             fmt::join(shape, ", "), fmt::join(tensor.sizes(), ", "));
+  WEFT_CHECK(tensor.is_contiguous(), "attention: {} [{}] must be contiguous, got strides [{}]",
+             what, fmt::join(shape, ", "), fmt::join(tensor.strides(), ", "));
+}
+
+// The shapes that one call agrees on.
+struct CallShapes {
+  std::int64_t rows[3];     // [T, H, D]
+  std::int64_t kv_rows[3];  // [T, K, D]
+  std::int64_t stats[2];    // [H, T]
+  CallShapes(const AttentionLayout& layout, const AttentionShape& shape)
+      : rows{layout.num_rows, shape.num_heads, shape.head_dim},
+        kv_rows{layout.num_rows, shape.num_kv_heads, shape.head_dim},
+        stats{shape.num_heads, layout.num_rows} {}
+};
+
+void check_inputs(const AttentionLayout& layout, const AttentionShape& shape, const at::Tensor& q,
+                  const at::Tensor& k, const at::Tensor& v, const RingContext& ring) {
+  WEFT_USER_CHECK(shape.num_heads >= 1 && shape.num_kv_heads >= 1 && shape.head_dim >= 1 &&
+                      shape.num_heads % shape.num_kv_heads == 0,
+                  "attention: heads, key/value heads and head_dim must be at least 1 and heads a "
+                  "multiple of key/value heads; got {} heads, {} key/value heads, head_dim {}",
+                  shape.num_heads, shape.num_kv_heads, shape.head_dim);
+  WEFT_CHECK(q.defined(), "attention: q is not defined");
+  const at::ScalarType dtype = q.scalar_type();
+  WEFT_USER_CHECK(dtype == at::kFloat || dtype == at::kDouble,
+                  "attention: computes in float32 or float64, got {}; set the compute dtype",
+                  dtype_name(dtype));
+  const CallShapes shapes(layout, shape);
+  check_tensor(q, shapes.rows, dtype, "q");
+  check_tensor(k, shapes.kv_rows, dtype, "k");
+  check_tensor(v, shapes.kv_rows, dtype, "v");
+  WEFT_CHECK(layout.shared.empty() || ring.comm != nullptr,
+             "attention: the micro-batch shares {} sequences with other ranks, but there is no "
+             "communicator",
+             layout.shared.size());
+}
+
+template <class T>
+PackedRows<const T> read_rows(const at::Tensor& tensor) {
+  return {tensor.data_ptr<T>(), tensor.size(1), tensor.size(2)};
+}
+
+template <class T>
+PackedRows<T> write_rows(const at::Tensor& tensor) {
+  return {tensor.data_ptr<T>(), tensor.size(1), tensor.size(2)};
+}
+
+template <class T>
+void run_forward(const AttentionKernel& kernel, const AttentionLayout& layout,
+                 const ForwardRows<T>& rows) {
+  for (const PieceRows& piece : layout.whole) {
+    kernel.forward(ForwardPair<T>{.q = rows.q.of(piece),
+                                  .k = rows.k.of(piece),
+                                  .v = rows.v.of(piece),
+                                  .q_begin = piece.range.begin,
+                                  .k_begin = piece.range.begin,
+                                  .scale = rows.scale,
+                                  .out = rows.out.of(piece),
+                                  .lse = rows.lse.of(piece)});
+  }
+}
+
+template <class T>
+void run_backward(const AttentionKernel& kernel, const AttentionLayout& layout,
+                  const BackwardRows<T>& rows) {
+  for (const PieceRows& piece : layout.whole) {
+    kernel.backward(BackwardPair<T>{.q = rows.q.of(piece),
+                                    .k = rows.k.of(piece),
+                                    .v = rows.v.of(piece),
+                                    .d_out = rows.d_out.of(piece),
+                                    .lse = rows.lse.of(piece),
+                                    .delta = rows.delta.of(piece),
+                                    .q_begin = piece.range.begin,
+                                    .k_begin = piece.range.begin,
+                                    .scale = rows.scale,
+                                    .d_q = rows.d_q.of(piece),
+                                    .d_k = rows.d_k.of(piece),
+                                    .d_v = rows.d_v.of(piece)});
+  }
+}
+
+// delta[h, t] = sum over D of out * d_out, the part of the softmax's backward that all keys of a
+// row share.
+template <class T>
+at::Tensor make_delta(const at::Tensor& out, const at::Tensor& d_out) {
+  const std::int64_t num_rows = out.size(0), num_heads = out.size(1), head_dim = out.size(2);
+  at::Tensor delta = at::empty({num_heads, num_rows}, out.options());  // [H, T]
+  const PackedRows<const T> out_rows = read_rows<T>(out);
+  const PackedRows<const T> d_out_rows = read_rows<T>(d_out);
+  T* sums = delta.data_ptr<T>();
+  for (std::int64_t row = 0; row < num_rows; ++row) {
+    for (std::int64_t head = 0; head < num_heads; ++head) {
+      const T* a = out_rows.row(row) + head * head_dim;
+      const T* b = d_out_rows.row(row) + head * head_dim;
+      T sum = 0;
+      for (std::int64_t d = 0; d < head_dim; ++d) sum += a[d] * b[d];
+      sums[head * num_rows + row] = sum;
+    }
+  }
+  return delta;
+}
+
+template <class T>
+AttentionResult forward_in(const AttentionKernel& kernel, const AttentionLayout& layout,
+                           const AttentionShape& shape, const at::Tensor& q, const at::Tensor& k,
+                           const at::Tensor& v) {
+  AttentionResult result{at::zeros_like(q),
+                         at::full({shape.num_heads, layout.num_rows},
+                                  -std::numeric_limits<double>::infinity(), q.options())};
+  run_forward(kernel, layout,
+              ForwardRows<T>{.q = read_rows<T>(q),
+                             .k = read_rows<T>(k),
+                             .v = read_rows<T>(v),
+                             .scale = shape.softmax_scale(),
+                             .out = write_rows<T>(result.out),
+                             .lse = {result.lse.data_ptr<T>(), layout.num_rows}});
+  return result;
+}
+
+template <class T>
+AttentionGradients backward_in(const AttentionKernel& kernel, const AttentionLayout& layout,
+                               const AttentionShape& shape, const at::Tensor& q,
+                               const at::Tensor& k, const at::Tensor& v,
+                               const AttentionResult& result, const at::Tensor& d_out) {
+  AttentionGradients gradients{at::zeros_like(q), at::zeros_like(k), at::zeros_like(v)};
+  const at::Tensor delta = make_delta<T>(result.out, d_out);
+  run_backward(kernel, layout,
+               BackwardRows<T>{.q = read_rows<T>(q),
+                               .k = read_rows<T>(k),
+                               .v = read_rows<T>(v),
+                               .d_out = read_rows<T>(d_out),
+                               .lse = {result.lse.data_ptr<T>(), layout.num_rows},
+                               .delta = {delta.data_ptr<T>(), layout.num_rows},
+                               .scale = shape.softmax_scale(),
+                               .d_q = write_rows<T>(gradients.d_q),
+                               .d_k = write_rows<T>(gradients.d_k),
+                               .d_v = write_rows<T>(gradients.d_v)});
+  return gradients;
+}
+
+}  // namespace
+
+double AttentionShape::softmax_scale() const {
+  return 1 / std::sqrt(static_cast<double>(head_dim));
+}
+
+AttentionResult attention_forward(const AttentionKernel& kernel, const AttentionLayout& layout,
+                                  const AttentionShape& shape, const at::Tensor& q,
+                                  const at::Tensor& k, const at::Tensor& v,
+                                  const RingContext& ring) {
+  check_inputs(layout, shape, q, k, v, ring);
+  if (q.scalar_type() == at::kDouble) return forward_in<double>(kernel, layout, shape, q, k, v);
+  return forward_in<float>(kernel, layout, shape, q, k, v);
+}
+
+AttentionGradients attention_backward(const AttentionKernel& kernel, const AttentionLayout& layout,
+                                      const AttentionShape& shape, const at::Tensor& q,
+                                      const at::Tensor& k, const at::Tensor& v,
+                                      const AttentionResult& result, const at::Tensor& d_out,
+                                      const RingContext& ring) {
+  check_inputs(layout, shape, q, k, v, ring);
+  const CallShapes shapes(layout, shape);
+  check_tensor(result.out, shapes.rows, q.scalar_type(), "out");
+  check_tensor(result.lse, shapes.stats, q.scalar_type(), "lse");
+  check_tensor(d_out, shapes.rows, q.scalar_type(), "d_out");
+  if (q.scalar_type() == at::kDouble) {
+    return backward_in<double>(kernel, layout, shape, q, k, v, result, d_out);
+  }
+  return backward_in<float>(kernel, layout, shape, q, k, v, result, d_out);
+}
+
+}  // namespace weft

@@ -1,0 +1,96 @@
+#include "cli/program.h"
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/suggest.h"
+#include "cli/build_id.h"
+
+namespace weft {
+namespace {
+
+constexpr int kExitFailed = 1;
+constexpr int kExitUsage = 2;
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  return names;
+}
+
+// CLI11 answers a misspelt command with "A subcommand is required"; say what was meant instead.
+void check_command_name(const CLI::App& app, int argc, char** argv) {
+  const CLI::App* level = &app;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const auto names = command_names(*level);
+    if (names.empty() || word.starts_with("-")) return;
+    if (std::find(names.begin(), names.end(), word) == names.end()) {
+      const auto nearest = nearest_name(word, names);
+      throw_user_error("unknown command '{}'{}; commands: {}", word,
+                       nearest ? fmt::format("; did you mean '{}'?", *nearest) : "", fmt::join(names, ", "));
+    }
+    level = level->get_subcommand(word);
+  }
+}
+
+std::string with_suggestions(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
+  std::string message = error.what();
+  const CLI::App* level = &app;
+  for (int i = 1; i < argc; ++i) {
+    const CLI::App* next = level->get_subcommand_no_throw(argv[i]);
+    if (next == nullptr) break;
+    level = next;
+  }
+  std::vector<std::string> options;
+  for (const CLI::Option* option : level->get_options()) options.push_back(option->get_name());
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));
+    if (!word.starts_with("--") || std::find(options.begin(), options.end(), word) != options.end()) continue;
+    if (const auto nearest = nearest_name(word, options)) {
+      message += fmt::format("; did you mean '{}' instead of '{}'?", *nearest, word);
+    }
+  }
+  return message;
+}
+
+}  // namespace
+
+int run_program(CLI::App& app, int argc, char** argv) {
+  try {
+    check_command_name(app, argc, argv);
+    app.parse(argc, argv);
+    return 0;
+  } catch (const CLI::CallForHelp& request) {
+    return app.exit(request);
+  } catch (const CLI::CallForAllHelp& request) {
+    return app.exit(request);
+  } catch (const CLI::CallForVersion& request) {
+    return app.exit(request);
+  } catch (const CLI::ParseError& error) {
+    log_error("{}", with_suggestions(app, error, argc, argv));
+    return kExitUsage;
+  } catch (const UserError& error) {
+    log_error("{}", error.what());
+    return kExitUsage;
+  } catch (const std::exception& error) {
+    log_error("{}", error.what());
+    return kExitFailed;
+  }
+}
+
+const std::string& build_id() {
+  static const std::string id = WEFT_BUILD_ID;
+  return id;
+}
+
+std::string version_text(const std::string& program) {
+  return fmt::format("{} {} (build {})", program, WEFT_VERSION, build_id());
+}
+
+}  // namespace weft

@@ -1,0 +1,70 @@
+// DecoderLayer: one Llama layer, x + attention(norm(x)) and then m + feed_forward(norm(m)), with
+// explicit passes.
+//
+// Backward is in two halves that may run apart: backward_input needs the ring of attention and
+// gives the gradient of the layer's input; backward_weight needs only what forward saved and what
+// backward_input left in LayerDeltas. Letters: T rows, E hidden_size, H query heads, K key/value
+// heads, D head_dim, F feed-forward size.
+#pragma once
+
+#include <cstdint>
+
+#include "attention/attention.h"
+#include "memory/saved_layer.h"
+#include "model/linear.h"
+#include "model/parameters.h"
+#include "model/rms_norm.h"
+#include "model/rotary.h"
+
+namespace weft {
+
+// What all layers of one micro-batch share.
+struct LayerContext {
+  const AttentionKernel& kernel;
+  const AttentionLayout& layout;
+  const RotaryTable& rotary;
+  RingContext ring;  // its layer is set by the layer
+};
+
+// Gradients of a layer's inner tensors: what backward_weight needs.
+struct LayerDeltas {
+  at::Tensor d_out;     // [T, E] of the layer's output
+  at::Tensor d_gate;    // [T, F]
+  at::Tensor d_up;      // [T, F]
+  at::Tensor d_norm2;   // [T, E] of the feed-forward's input
+  at::Tensor d_middle;  // [T, E] of the residual stream between the two halves
+  at::Tensor d_q;       // [T, H * D] before rotation
+  at::Tensor d_k;       // [T, K * D]
+  at::Tensor d_v;       // [T, K * D]
+  at::Tensor d_norm1;   // [T, E] of the attention's input
+};
+
+class DecoderLayer {
+ public:
+  DecoderLayer(const ModelConfig& config, const ParameterSet& parameters, std::int64_t layer_idx);
+
+  // x [T, E] -> [T, E]. x becomes part of `saved` and must not be changed afterwards.
+  at::Tensor forward(const at::Tensor& x, const LayerContext& context, SavedLayer& saved) const;
+  // d_out [T, E] -> d_x [T, E]
+  at::Tensor backward_input(const at::Tensor& d_out, const LayerContext& context,
+                            const SavedLayer& saved, LayerDeltas& deltas) const;
+  void backward_weight(const SavedLayer& saved, const LayerDeltas& deltas);
+
+ private:
+  RingContext ring_of(const LayerContext& context) const;
+  at::Tensor attend(const at::Tensor& x, const LayerContext& context, SavedLayer& saved) const;
+
+  std::int64_t layer_idx_;
+  AttentionShape shape_;
+  RmsNorm input_norm_;
+  Linear q_proj_;
+  Linear k_proj_;
+  Linear v_proj_;
+  Linear o_proj_;
+  RmsNorm post_attention_norm_;
+  Linear gate_proj_;
+  Linear up_proj_;
+  Linear down_proj_;
+};
+
+}  // namespace weft

@@ -1,0 +1,89 @@
+#include "plan/step_plan.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.h"
+
+namespace weft {
+
+std::string_view to_string(LossWeighting weighting) {
+  switch (weighting) {
+    case LossWeighting::kToken:
+      return "token";
+    case LossWeighting::kSample:
+      return "sample";
+  }
+  throw_internal_error("loss weighting {} has no name", static_cast<int>(weighting));
+}
+
+LossWeighting parse_loss_weighting(std::string_view text, std::string_view what) {
+  for (const auto weighting : {LossWeighting::kToken, LossWeighting::kSample}) {
+    if (text == to_string(weighting)) return weighting;
+  }
+  throw_user_error("{} is '{}'; expected 'token' or 'sample'", what, text);
+}
+
+Tokens MicroBatch::tokens() const {
+  Tokens sum;
+  for (const Piece& piece : pieces) sum += Tokens(piece.range.size());
+  return sum;
+}
+
+double StepPlan::gap() const {
+  if (makespan == lower_bound) return 0;
+  if (lower_bound <= Nanoseconds(0)) return std::numeric_limits<double>::infinity();
+  return ratio(makespan - lower_bound, lower_bound);
+}
+
+std::int64_t total_weight(std::span<const SequenceSpec> sequences, LossWeighting weighting) {
+  std::int64_t sum = 0;
+  for (const SequenceSpec& sequence : sequences) {
+    // In sample mode the targets of a sequence weigh 1 together, when there are any.
+    sum += weighting == LossWeighting::kToken ? sequence.num_targets
+                                              : std::int64_t{sequence.num_targets > 0};
+  }
+  return sum;
+}
+
+double target_weight(const SequenceSpec& sequence, LossWeighting weighting) {
+  if (sequence.num_targets == 0) return 0;
+  return weighting == LossWeighting::kToken ? 1.0 : 1.0 / static_cast<double>(sequence.num_targets);
+}
+
+double resident_tokens(Tokens tokens, double offload_ratio, std::int32_t num_layers) {
+  const double layers = num_layers;
+  const double kept = std::min(2.0, layers) + (1 - offload_ratio) * std::max(layers - 2, 0.0);
+  return static_cast<double>(tokens.value()) * kept / layers;
+}
+
+void sort_canonically(std::vector<SequenceSpec>& sequences) {
+  std::sort(sequences.begin(), sequences.end(), [](const SequenceSpec& a, const SequenceSpec& b) {
+    return a.tokens != b.tokens ? a.tokens > b.tokens : a.id < b.id;
+  });
+}
+
+std::vector<TokenRange> zigzag_ranges(Tokens tokens, std::int32_t degree, std::int32_t position) {
+  WEFT_CHECK(tokens >= Tokens(0) && degree >= 1 && position >= 0 && position < degree,
+             "zigzag of {} tokens, position {} of {}", tokens, position, degree);
+  const std::int64_t num_parts = 2 * std::int64_t{degree};
+  const std::int64_t least = tokens.value() / num_parts;
+  const std::int64_t num_longer = tokens.value() % num_parts;
+  const auto begin_of = [&](std::int64_t part) {
+    return part * least + std::min(part, num_longer);
+  };
+
+  std::vector<TokenRange> ranges;
+  for (const std::int64_t part : {std::int64_t{position}, num_parts - 1 - position}) {
+    const TokenRange range{begin_of(part), begin_of(part + 1)};
+    if (range.empty()) continue;
+    if (!ranges.empty() && ranges.back().end == range.begin) {
+      ranges.back().end = range.end;
+    } else {
+      ranges.push_back(range);
+    }
+  }
+  return ranges;
+}
+
+}  // namespace weft

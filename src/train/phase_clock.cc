@@ -1,0 +1,51 @@
+#include "train/phase_clock.h"
+
+#include <time.h>
+
+namespace weft {
+namespace {
+
+double thread_cpu_seconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+bool computes(Phase phase) { return phase == Phase::kForward || phase == Phase::kBackward; }
+
+}  // namespace
+
+void PhaseClock::start(Phase first) {
+  times_ = StepTimes();
+  phase_ = first;
+  step_start_ = phase_start_ = Clock::now();
+  phase_cpu_start_s_ = thread_cpu_seconds();
+  blocked_at_phase_start_ = comm_.stats(Channel::kRing).blocked;
+}
+
+void PhaseClock::close_phase() {
+  const auto now = Clock::now();
+  const double elapsed_s = std::chrono::duration<double>(now - phase_start_).count();
+  const double cpu_s = thread_cpu_seconds();
+  const Nanoseconds blocked = comm_.stats(Channel::kRing).blocked;
+  const double exchange_s = computes(phase_) ? seconds(blocked - blocked_at_phase_start_) : 0;
+  times_[phase_] += elapsed_s - exchange_s;
+  times_[Phase::kExchange] += exchange_s;
+  if (computes(phase_)) times_.busy_s += cpu_s - phase_cpu_start_s_;
+  phase_start_ = now;
+  phase_cpu_start_s_ = cpu_s;
+  blocked_at_phase_start_ = blocked;
+}
+
+void PhaseClock::enter(Phase next) {
+  close_phase();
+  phase_ = next;
+}
+
+StepTimes PhaseClock::stop() {
+  close_phase();
+  times_.step_s = std::chrono::duration<double>(phase_start_ - step_start_).count();
+  return times_;
+}
+
+}  // namespace weft

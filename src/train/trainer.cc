@@ -1,0 +1,174 @@
+#include "train/trainer.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <thread>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "checkpoint/hf_config.h"
+#include "checkpoint/safetensors.h"
+#include "corpus/corpus.h"
+#include "corpus/sequence_set.h"
+#include "plan/plan_codec.h"
+#include "train/compute_rate.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Appends one line per step; each line is one write, so a killed run leaves whole lines.
+class MetricsFile {
+ public:
+  explicit MetricsFile(const fs::path& path) : writer_(path) {}
+  void append(const StepMetrics& metrics) {
+    writer_.write(to_json_line(metrics) + "\n");
+    writer_.flush();
+  }
+
+ private:
+  FileWriter writer_;
+};
+
+fs::path make_output_folder(const TrainConfig& config) {
+  const fs::path out = config.train.out;
+  WEFT_USER_CHECK(!fs::exists(out / "metrics.jsonl"),
+                  "train.out '{}' already holds a run; choose another folder or remove it", out.string());
+  std::error_code error;
+  fs::create_directories(out, error);
+  WEFT_USER_CHECK(!error, "cannot create train.out '{}': {}", out.string(), error.message());
+  return out;
+}
+
+std::int32_t threads_per_rank(const TrainConfig& config) {
+  if (config.train.threads_per_rank > 0) return static_cast<std::int32_t>(config.train.threads_per_rank);
+  const auto cores = static_cast<std::int64_t>(std::max(1u, std::thread::hardware_concurrency()));
+  return static_cast<std::int32_t>(std::max<std::int64_t>(1, cores / config.train.ranks));
+}
+
+// The tokenizer decides the vocabulary unless the configuration asks for a larger one.
+void settle_vocabulary(const Corpus& corpus, TrainConfig& config) {
+  const std::int64_t needed = corpus.vocab_size();
+  if (config.model.vocab_size == 0) config.model.vocab_size = needed;
+  WEFT_USER_CHECK(config.model.vocab_size >= needed,
+                  "model.vocab_size is {}, but the corpus '{}' was tokenised with {} ids; set at least that, or 0",
+                  config.model.vocab_size, config.data.corpus, needed);
+  check_model_config(config.model);
+}
+
+PlanRequest plan_request(const TrainConfig& config, const CostModel& cost) {
+  PlanRequest request;
+  const auto num_ranks = static_cast<std::int32_t>(config.train.ranks);
+  request.cluster = uniform_cluster(num_ranks, num_ranks);
+  request.cost = cost;
+  request.options.strategy = config.plan.strategy;
+  request.options.capacity = config.plan.capacity;
+  request.options.max_context = config.data.max_context;
+  request.options.weighting = parse_loss_weighting(config.data.weighting, "data.weighting");
+  request.options.seed = static_cast<std::uint64_t>(config.data.seed);
+  return request;
+}
+
+// The longest sequence must fit on all ranks together; known before the first step.
+void check_longest_sequence(const TrainConfig& config, const SequenceSet& sequences) {
+  const Tokens longest = sequences.longest();
+  const std::int64_t needed = (longest.value() + config.plan.capacity.value() - 1) / config.plan.capacity.value();
+  WEFT_USER_CHECK(needed <= config.train.ranks,
+                  "the corpus' longest sequence has {} tokens, but {} ranks x plan.capacity {} hold {}; use at least "
+                  "{} ranks, a larger plan.capacity, or a smaller data.max_context with data.over_long = \"split\"",
+                  longest, config.train.ranks, config.plan.capacity, config.train.ranks * config.plan.capacity,
+                  needed);
+}
+
+StepLoop step_loop(const TrainConfig& config, double peak_flops_per_s) {
+  StepLoop loop;
+  loop.model = config.model;
+  loop.dtype = parse_dtype(config.train.dtype, "train.dtype");
+  loop.attention = config.train.attention;
+  loop.num_ranks = static_cast<std::int32_t>(config.train.ranks);
+  loop.threads_per_rank = threads_per_rank(config);
+  loop.num_steps = config.train.steps;
+  loop.seed = static_cast<std::uint64_t>(config.train.seed);
+  loop.optimizer = {.beta1 = config.optimizer.beta1, .beta2 = config.optimizer.beta2, .eps = config.optimizer.eps,
+                    .weight_decay = config.optimizer.weight_decay};
+  loop.schedule = {.peak = config.optimizer.lr, .minimum = config.optimizer.min_lr,
+                   .warmup_steps = config.optimizer.warmup_steps, .total_steps = config.train.steps};
+  loop.step_options = {.clip_grad = config.optimizer.clip_grad, .bucket_bytes = config.train.bucket_bytes};
+  loop.wait_limit = std::chrono::nanoseconds(static_cast<std::int64_t>(config.comm.wait_limit_s * 1e9));
+  loop.peak_flops_per_s = peak_flops_per_s;
+  return loop;
+}
+
+void print_start(const TrainConfig& config, const Corpus& corpus, const SequenceSet& sequences,
+                 const ComputePeak& peak, const CostModel& cost) {
+  fmt::print("model   {} parameters, {} layers, {}, attention {}\n", num_parameters(config.model),
+             config.model.num_layers, config.train.dtype, config.train.attention);
+  fmt::print("corpus  {}: {} documents, {} tokens, hash {}\n", config.data.corpus, corpus.num_documents(),
+             corpus.num_tokens(), corpus.hash().hex());
+  fmt::print("        {} sequences of up to {} tokens; {} documents split into {} chunks\n", sequences.size(),
+             sequences.longest(), sequences.num_split_documents(), sequences.num_chunks());
+  fmt::print("ranks   {} threads of one process x {} compute threads; {}\n", config.train.ranks,
+             threads_per_rank(config), blas_description());
+  fmt::print("plan    strategy {}, capacity {} tokens per rank and micro-batch, cost model {}\n", config.plan.strategy,
+             format_count(config.plan.capacity.value()), cost.name);
+  fmt::print("peak    {:.1f} GFLOP/s for MFU: {}\n", peak.flops_per_s * 1e-9, peak.source);
+}
+
+void save_weights(const fs::path& out, const TrainConfig& config, const ParameterSet& parameters) {
+  std::vector<NamedTensor> tensors;
+  for (std::size_t i = 0; i < parameters.infos().size(); ++i) {
+    tensors.push_back({.name = parameters.infos()[i].name, .tensor = parameters.value(i)});
+  }
+  save_safetensors(out / "model.safetensors", tensors, {{"format", "pt"}});
+  write_file_atomically(out / "config.json", hf_config_json(config.model, config.train.dtype, config.data.max_context));
+  fmt::print("saved   {}\n", (out / "model.safetensors").string());
+}
+
+}  // namespace
+
+void run_training(const TrainingJob& job) {
+  TrainConfig config = job.config;
+  const Corpus corpus(config.data.corpus);
+  settle_vocabulary(corpus, config);
+  const SequenceSet sequences(corpus, {.max_context = config.data.max_context,
+                                       .over_long = parse_over_long(config.data.over_long, "data.over_long")});
+  check_longest_sequence(config, sequences);
+  DataOrder order(sequences, {.global_batch_tokens = config.data.global_batch_tokens,
+                              .tail = parse_tail(config.data.tail, "data.tail"),
+                              .seed = static_cast<std::uint64_t>(config.data.seed)});
+  const at::ScalarType dtype = parse_dtype(config.train.dtype, "train.dtype");
+  const CostModel cost =
+      config.plan.cost.empty() ? estimated_cpu_cost(config.model, dtype) : load_cost_model(config.plan.cost);
+  const auto num_ranks = static_cast<std::int32_t>(config.train.ranks);
+  const auto feed = job.replay.empty()
+                        ? make_planning_feed(std::move(order), plan_request(config, cost))
+                        : make_replay_feed(std::move(order), list_plan_files(job.replay), num_ranks);
+
+  const fs::path out = make_output_folder(config);
+  const std::string effective = to_toml(config);
+  write_file_atomically(out / "config.toml", effective);
+  fmt::print("{}\n", effective);
+  const ComputePeak peak = measure_compute_peak(dtype, num_ranks, threads_per_rank(config));
+  print_start(config, corpus, sequences, peak, cost);
+
+  MetricsFile metrics_file(out / "metrics.jsonl");
+  StepLoop loop = step_loop(config, peak.flops_per_s);
+  if (job.save_plans) fs::create_directories(out / "plans");
+  loop.on_plan = [&](const StepPlan& plan) {
+    if (job.save_plans) save_plan(out / "plans" / fmt::format("step-{:06}.plan", plan.step), plan);
+  };
+  loop.on_step = [&](const StepMetrics& metrics) {
+    metrics_file.append(metrics);
+    const bool last = metrics.step + 1 == config.train.steps;
+    if (last || metrics.step % config.train.log_interval == 0) {
+      fmt::print("{}\n", to_log_line(metrics, config.train.steps));
+      std::fflush(stdout);
+    }
+  };
+  loop.on_end = [&](const ParameterSet& parameters) { save_weights(out, config, parameters); };
+  run_step_loop(loop, sequences, *feed);
+}
+
+}  // namespace weft

@@ -1,0 +1,229 @@
+// Training as a whole: the same losses under any rank count and strategy, thousands of random plans without a hang,
+// and steps that must change nothing.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <deque>
+#include <map>
+
+#include "base/random.h"
+#include "plan/planner.h"
+#include "tests/support/memory_source.h"
+#include "tests/support/random_plan.h"
+#include "train/compute_rate.h"
+#include "train/trainer.h"
+
+namespace weft {
+namespace {
+
+ModelConfig tiny_model() {
+  return {.vocab_size = 37, .hidden_size = 16, .num_layers = 2, .num_heads = 4, .num_kv_heads = 2, .head_dim = 4,
+          .intermediate_size = 24, .tie_word_embeddings = true};
+}
+
+// Random token sequences; ids count from `first_id`.
+void add_random_sequences(MemorySource& source, std::vector<SequenceSpec>& step, std::uint64_t seed,
+                          std::int64_t first_id, int count, std::int64_t longest) {
+  const RandomStream random(seed, "training test");
+  for (int i = 0; i < count; ++i) {
+    const std::int64_t id = first_id + i;
+    const auto length = 1 + static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(2 * id), longest));
+    std::vector<TokenId> tokens;
+    const RandomStream content(seed, fmt::format("sequence {}", id));
+    for (std::int64_t p = 0; p < length; ++p) {
+      tokens.push_back(static_cast<TokenId>(content.below(static_cast<std::uint64_t>(p), 37)));
+    }
+    step.push_back(source.add(id, std::move(tokens)));
+  }
+  sort_canonically(step);
+}
+
+// Feeds given steps through a planner of the test's choice.
+class StepsFeed final : public PlanFeed {
+ public:
+  using Planner = std::function<StepPlan(std::vector<SequenceSpec>, std::int64_t step)>;
+  StepsFeed(std::vector<std::vector<SequenceSpec>> steps, Planner planner)
+      : steps_(std::move(steps)), planner_(std::move(planner)) {}
+  StepPlan next() override {
+    const std::int64_t step = next_step_++;
+    return planner_(steps_.at(static_cast<std::size_t>(step)), step);
+  }
+
+ private:
+  std::vector<std::vector<SequenceSpec>> steps_;
+  Planner planner_;
+  std::int64_t next_step_ = 0;
+};
+
+StepsFeed::Planner strategy_planner(const std::string& strategy, std::int32_t num_ranks, Tokens capacity) {
+  return [=](std::vector<SequenceSpec> sequences, std::int64_t step) {
+    PlanRequest request;
+    request.sequences = std::move(sequences);
+    request.cluster = uniform_cluster(num_ranks, num_ranks);
+    request.cost = estimated_cpu_cost(tiny_model(), at::kFloat);
+    request.options = {.strategy = strategy, .capacity = capacity, .max_context = capacity};
+    request.options.step = step;
+    return make_plan(request);
+  };
+}
+
+StepLoop tiny_loop(std::int32_t num_ranks, at::ScalarType dtype, std::int64_t num_steps) {
+  StepLoop loop;
+  loop.model = tiny_model();
+  loop.dtype = dtype;
+  loop.num_ranks = num_ranks;
+  loop.num_steps = num_steps;
+  loop.seed = 11;
+  loop.schedule = {.peak = 1e-2, .minimum = 1e-3, .warmup_steps = 5, .total_steps = num_steps};
+  return loop;
+}
+
+std::vector<double> losses_of(StepLoop loop, const MemorySource& source, PlanFeed& feed) {
+  std::vector<double> losses;
+  loop.on_step = [&](const StepMetrics& metrics) { losses.push_back(metrics.loss); };
+  run_step_loop(loop, source, feed);
+  return losses;
+}
+
+struct FiftySteps {
+  MemorySource source;
+  std::vector<std::vector<SequenceSpec>> steps;
+  FiftySteps() {
+    for (std::int64_t s = 0; s < 50; ++s) {
+      steps.emplace_back();
+      add_random_sequences(source, steps.back(), 5, 100 * s, 6, 60);
+    }
+  }
+};
+
+void expect_same_losses(at::ScalarType dtype, double tolerance) {
+  const FiftySteps data;
+  constexpr Tokens kOneRankHoldsAll(64);
+  StepsFeed reference_feed(data.steps, strategy_planner("hdp", 1, kOneRankHoldsAll));
+  const auto reference = losses_of(tiny_loop(1, dtype, 50), data.source, reference_feed);
+  EXPECT_LT(reference.back(), reference.front());
+  for (const std::string strategy : {"static", "hdp-naive", "hdp"}) {
+    for (const std::int32_t num_ranks : {1, 2, 3, 4}) {
+      // A small capacity shards sequences over all ranks; a large one keeps them whole.
+      for (const Tokens capacity : {kOneRankHoldsAll, Tokens((60 + num_ranks - 1) / num_ranks + 1)}) {
+        StepsFeed feed(data.steps, strategy_planner(strategy, num_ranks, capacity));
+        const auto losses = losses_of(tiny_loop(num_ranks, dtype, 50), data.source, feed);
+        ASSERT_EQ(losses.size(), reference.size());
+        for (std::size_t s = 0; s < losses.size(); ++s) {
+          ASSERT_NEAR(losses[s], reference[s], tolerance)
+              << strategy << ", " << num_ranks << " ranks, capacity " << capacity.value() << ", step " << s;
+        }
+      }
+    }
+  }
+}
+
+TEST(Training, FiftyStepsHaveTheSameLossesUnderEveryStrategyAndRankCountInDouble) {
+  expect_same_losses(at::kDouble, 1e-9);
+}
+
+TEST(Training, FiftyStepsHaveTheSameLossesUnderEveryStrategyAndRankCountInFloat) {
+  expect_same_losses(at::kFloat, 1e-3);
+}
+
+TEST(Training, AThousandStepsOfRandomPlansOnFourRanksNeitherHangNorDrift) {
+  constexpr std::int64_t kSteps = 1000;
+  constexpr std::uint64_t kSeed = 20261130;
+  std::printf("seed %llu\n", static_cast<unsigned long long>(kSeed));
+  MemorySource source;
+  std::vector<std::vector<SequenceSpec>> steps(kSteps);
+  const RandomStream random(kSeed, "counts");
+  for (std::int64_t s = 0; s < kSteps; ++s) {
+    const int count = static_cast<int>(random.below(static_cast<std::uint64_t>(s), 6));  // 0 sequences, too
+    add_random_sequences(source, steps[static_cast<std::size_t>(s)], kSeed, 100 * s, count, 24);
+  }
+  const auto random_planner = [&](std::vector<SequenceSpec> sequences, std::int64_t step) {
+    StepPlan plan = random_plan({.num_ranks = 4, .sequences = std::move(sequences), .capacity = Tokens(40),
+                                 .seed = kSeed + static_cast<std::uint64_t>(step), .allow_unequal_cuts = true});
+    plan.step = step;
+    return plan;
+  };
+  StepsFeed one(steps, strategy_planner("hdp", 1, Tokens(64)));
+  const auto reference = losses_of(tiny_loop(1, at::kDouble, kSteps), source, one);
+  StepsFeed four(steps, random_planner);
+  const auto losses = losses_of(tiny_loop(4, at::kDouble, kSteps), source, four);
+  ASSERT_EQ(losses.size(), reference.size());
+  for (std::size_t s = 0; s < losses.size(); ++s) {
+    if (std::isnan(reference[s])) {
+      EXPECT_TRUE(std::isnan(losses[s])) << "step " << s;
+    } else {
+      ASSERT_NEAR(losses[s], reference[s], 1e-9 * (1 + std::abs(reference[s]))) << "step " << s;
+    }
+  }
+}
+
+std::vector<std::vector<float>> parameters_after(StepLoop loop, const MemorySource& source, PlanFeed& feed) {
+  std::vector<std::vector<float>> values;
+  loop.on_end = [&](const ParameterSet& parameters) {
+    for (std::size_t i = 0; i < parameters.infos().size(); ++i) {
+      const at::Tensor flat = parameters.value(i).contiguous().view(-1);
+      values.emplace_back(flat.data_ptr<float>(), flat.data_ptr<float>() + flat.numel());
+    }
+  };
+  run_step_loop(loop, source, feed);
+  return values;
+}
+
+// A step whose only sequence has one token has no target at all.
+TEST(Training, AStepWithoutTargetsIsACountedStepThatChangesNothing) {
+  MemorySource source;
+  std::vector<SequenceSpec> with_targets, without_targets;
+  add_random_sequences(source, with_targets, 3, 0, 3, 20);
+  without_targets.push_back(source.add(1000, {5}));
+  StepLoop loop = tiny_loop(2, at::kFloat, 2);
+  loop.schedule.total_steps = 10;
+  const auto planner = strategy_planner("hdp", 2, Tokens(64));
+  StepsFeed plain({with_targets, with_targets}, planner);
+  const auto expected = parameters_after(loop, source, plain);
+
+  loop.num_steps = 3;
+  std::vector<StepMetrics> metrics;
+  loop.on_step = [&](const StepMetrics& step) { metrics.push_back(step); };
+  StepsFeed interrupted({with_targets, without_targets, with_targets}, planner);
+  EXPECT_EQ(parameters_after(loop, source, interrupted), expected);
+  ASSERT_EQ(metrics.size(), 3u);
+  EXPECT_TRUE(std::isnan(metrics[1].loss));
+  EXPECT_EQ(metrics[1].skipped_steps, 1);
+  EXPECT_EQ(metrics[2].skipped_steps, 1);
+  EXPECT_EQ(metrics[2].lr, loop.schedule.at(1));  // the schedule did not advance
+}
+
+TEST(Training, TimeFieldsAddUpAndCountsFollowFromThePlan) {
+  const FiftySteps data;
+  StepLoop loop = tiny_loop(3, at::kFloat, 10);
+  loop.on_step = [&](const StepMetrics& metrics) {
+    double sum = 0;
+    for (const double phase_s : metrics.times.seconds) sum += phase_s;
+    EXPECT_NEAR(sum, metrics.times.step_s, 0.02 * metrics.times.step_s);
+    EXPECT_GE(metrics.imbalance, 1.0);
+    EXPECT_GT(metrics.peak_bytes, 0_B);
+    Tokens tokens;
+    for (const SequenceSpec& sequence : data.steps[static_cast<std::size_t>(metrics.step)]) tokens += sequence.tokens;
+    EXPECT_EQ(metrics.tokens, tokens);
+    EXPECT_EQ(metrics.padded_tokens, 0_tok);
+  };
+  StepsFeed feed(data.steps, strategy_planner("hdp-naive", 3, Tokens(21)));
+  run_step_loop(loop, data.source, feed);
+}
+
+TEST(Training, APlannerErrorReachesTheCallerFromTheBackgroundThread) {
+  const FiftySteps data;
+  StepsFeed feed(data.steps, [](std::vector<SequenceSpec>, std::int64_t step) -> StepPlan {
+    throw_user_error("no plan for step {}", step);
+  });
+  try {
+    run_step_loop(tiny_loop(3, at::kFloat, 5), data.source, feed);
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(), "no plan for step 0");
+  }
+}
+
+}  // namespace
+}  // namespace weft

@@ -17,7 +17,8 @@ nlohmann::ordered_json id_or_null(const std::optional<std::int64_t>& id) {
 std::string hf_config_json(const ModelConfig& config, const HfConfigOptions& options) {
   WEFT_CHECK(options.max_position_embeddings >= Tokens(1), "max_position_embeddings is {}",
              options.max_position_embeddings);
-  WEFT_CHECK(options.dtype == at::kFloat || options.dtype == at::kDouble, "weights in {}", dtype_name(options.dtype));
+  WEFT_CHECK(options.dtype == at::kFloat || options.dtype == at::kDouble, "weights in {}",
+             dtype_name(options.dtype));
   nlohmann::ordered_json json;
   json["architectures"] = {"LlamaForCausalLM"};
   json["model_type"] = "llama";
@@ -43,7 +44,8 @@ std::string hf_config_json(const ModelConfig& config, const HfConfigOptions& opt
   return json.dump(2) + "\n";
 }
 
-void save_hf_config(const std::filesystem::path& path, const ModelConfig& config, const HfConfigOptions& options) {
+void save_hf_config(const std::filesystem::path& path, const ModelConfig& config,
+                    const HfConfigOptions& options) {
   write_file_atomically(path, hf_config_json(config, options));
 }
 

@@ -26,7 +26,8 @@ void check_tensors(const std::vector<NamedTensor>& tensors) {
   };
   std::vector<Memory> memories;
   for (const auto& [name, tensor] : tensors) {
-    WEFT_CHECK(names.insert(name).second && name != "__metadata__", "tensor name '{}' is taken", name);
+    WEFT_CHECK(names.insert(name).second && name != "__metadata__", "tensor name '{}' is taken",
+               name);
     WEFT_CHECK(tensor.defined() && tensor.device().is_cpu() && tensor.is_contiguous(),
                "tensor '{}' must be contiguous and in host memory", name);
     const auto* begin = static_cast<const std::byte*>(tensor.data_ptr());
@@ -53,8 +54,8 @@ void write_tensors(FileWriter& writer, const std::vector<NamedTensor>& tensors,
     offset += tensor.nbytes();
   }
   const std::string text = format_safetensors_header(header);
-  WEFT_CHECK(text.size() <= kMaxSafetensorsHeaderBytes, "{} tensors need a header of {} bytes", tensors.size(),
-             text.size());
+  WEFT_CHECK(text.size() <= kMaxSafetensorsHeaderBytes, "{} tensors need a header of {} bytes",
+             tensors.size(), text.size());
   const std::uint64_t length = text.size();
   writer.write(std::as_bytes(std::span(&length, 1)));
   writer.write(text);
@@ -72,7 +73,8 @@ void save_safetensors(const std::filesystem::path& path, const std::vector<Named
   std::vector<NamedTensor> ordered = tensors;
   std::ranges::stable_sort(ordered, std::ranges::greater{},
                            [](const NamedTensor& entry) { return entry.tensor.element_size(); });
-  // Streamed, because a second copy of all weights in memory is what write_file_atomically would need.
+  // Streamed, because a second copy of all weights in memory is what write_file_atomically would
+  // need.
   std::filesystem::path temporary = path;
   temporary += fmt::format(".incomplete-{}", ::getpid());
   try {
@@ -94,27 +96,30 @@ SafetensorsFile load_safetensors(const std::filesystem::path& path) {
   const MappedFile file(path);
   const auto bytes = file.bytes();
   WEFT_USER_CHECK(bytes.size() >= kSafetensorsPrefixBytes,
-                  "'{}': too short for a safetensors file: expected at least {} bytes, got {}", path.string(),
-                  kSafetensorsPrefixBytes, bytes.size());
+                  "'{}': too short for a safetensors file: expected at least {} bytes, got {}",
+                  path.string(), kSafetensorsPrefixBytes, bytes.size());
   std::uint64_t length = 0;
   std::memcpy(&length, bytes.data(), sizeof(length));
   const std::uint64_t left = bytes.size() - kSafetensorsPrefixBytes;
-  WEFT_USER_CHECK(length <= left, "'{}' at offset 0: the header length is {} bytes, but only {} bytes follow it",
+  WEFT_USER_CHECK(length <= left,
+                  "'{}' at offset 0: the header length is {} bytes, but only {} bytes follow it",
                   path.string(), length, left);
   WEFT_USER_CHECK(length <= kMaxSafetensorsHeaderBytes,
-                  "'{}' at offset 0: the header length is {} bytes, the format allows at most {}", path.string(),
-                  length, kMaxSafetensorsHeaderBytes);
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kSafetensorsPrefixBytes, length);
+                  "'{}' at offset 0: the header length is {} bytes, the format allows at most {}",
+                  path.string(), length, kMaxSafetensorsHeaderBytes);
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kSafetensorsPrefixBytes,
+                              length);
   SafetensorsHeader header = parse_safetensors_header(text, left - length, path.string());
 
   SafetensorsFile result{.tensors = {}, .metadata = std::move(header.metadata)};
   const std::byte* data = bytes.data() + kSafetensorsPrefixBytes + length;
   for (const SafetensorsEntry& entry : header.entries) {
-    const at::ScalarType type =
-        safetensors_scalar_type(entry.dtype, fmt::format("'{}' tensor '{}'", path.string(), entry.name));
+    const at::ScalarType type = safetensors_scalar_type(
+        entry.dtype, fmt::format("'{}' tensor '{}'", path.string(), entry.name));
     at::Tensor tensor = at::empty(entry.shape, type);
     // An empty tensor may have no memory at all.
-    if (entry.end > entry.begin) std::memcpy(tensor.data_ptr(), data + entry.begin, entry.end - entry.begin);
+    if (entry.end > entry.begin)
+      std::memcpy(tensor.data_ptr(), data + entry.begin, entry.end - entry.begin);
     result.tensors.push_back({entry.name, std::move(tensor)});
   }
   return result;

@@ -10,14 +10,23 @@
 namespace weft {
 namespace {
 
-const ModelConfig kConfig = {.vocab_size = 259, .hidden_size = 192, .num_layers = 4, .num_heads = 6,
-                             .num_kv_heads = 2, .head_dim = 32, .intermediate_size = 512, .rope_theta = 500000,
-                             .rms_norm_eps = 1e-6, .tie_word_embeddings = false};
+const ModelConfig kConfig = {.vocab_size = 259,
+                             .hidden_size = 192,
+                             .num_layers = 4,
+                             .num_heads = 6,
+                             .num_kv_heads = 2,
+                             .head_dim = 32,
+                             .intermediate_size = 512,
+                             .rope_theta = 500000,
+                             .rms_norm_eps = 1e-6,
+                             .tie_word_embeddings = false};
 
 TEST(HfConfig, HoldsEveryFieldOfTheModelUnderItsHuggingFaceName) {
-  const auto json = nlohmann::json::parse(
-      hf_config_json(kConfig, {.dtype = at::kDouble, .max_position_embeddings = Tokens(16384),
-                               .bos_token_id = std::nullopt, .eos_token_id = 256}));
+  const auto json =
+      nlohmann::json::parse(hf_config_json(kConfig, {.dtype = at::kDouble,
+                                                     .max_position_embeddings = Tokens(16384),
+                                                     .bos_token_id = std::nullopt,
+                                                     .eos_token_id = 256}));
   const nlohmann::json expected = {{"model_type", "llama"},
                                    {"architectures", {"LlamaForCausalLM"}},
                                    {"vocab_size", 259},

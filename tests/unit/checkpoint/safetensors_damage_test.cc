@@ -44,7 +44,8 @@ struct Damage {
 };
 
 std::string entry(std::string_view dtype, std::string_view shape, std::string_view offsets) {
-  return fmt::format(R"({{"t":{{"dtype":"{}","shape":{},"data_offsets":{}}}}})", dtype, shape, offsets);
+  return fmt::format(R"({{"t":{{"dtype":"{}","shape":{},"data_offsets":{}}}}})", dtype, shape,
+                     offsets);
 }
 
 std::vector<Damage> damages() {
@@ -57,20 +58,29 @@ std::vector<Damage> damages() {
   return {
       {good, data.substr(1), {"tensor 'b'", "truncated", "only 11 bytes"}},
       {good, "", {"truncated", "only 0 bytes"}},
-      {good, data + "x", {fmt::format("offset {}:", 8 + good.size() + 12), "1 unexpected bytes after the last tensor"}},
+      {good,
+       data + "x",
+       {fmt::format("offset {}:", 8 + good.size() + 12),
+        "1 unexpected bytes after the last tensor"}},
       {"{}", "x", {"offset 10:", "1 unexpected bytes"}},
       {replaced("[8,12]", "[4,8]"), data.substr(4), {"'b' overlaps 'a' by 4 bytes", "offset "}},
-      {replaced("[8,12]", "[9,13]"), data + "x", {"a hole of 1 bytes between 'a' and 'b'", "offset "}},
+      {replaced("[8,12]", "[9,13]"),
+       data + "x",
+       {"a hole of 1 bytes between 'a' and 'b'", "offset "}},
       {replaced("[0,8]", "[1,9]"), data, {"a hole of 1 bytes between the header and 'a'"}},
       {replaced("[8,12]", "[12,8]"), data, {"tensor 'b'", "[12, 8] run backwards"}},
       {replaced("[8,12]", "[8,13]"), data + "x", {"F32 with shape [1] takes 4 bytes", "span 5"}},
-      {replaced("[8,12]", "[8]"), data, {"data_offsets of tensor 'b'", "expected 2 numbers, got 1"}},
+      {replaced("[8,12]", "[8]"),
+       data,
+       {"data_offsets of tensor 'b'", "expected 2 numbers, got 1"}},
       {replaced("[8,12]", "[8,10,12]"), data, {"data_offsets of tensor 'b'", "got 3"}},
       {replaced("[8,12]", "[8,-12]"), data, {"data_offsets of tensor 'b'", "got the number -12"}},
       {replaced("[8,12]", "[8,12.0]"), data, {"data_offsets of tensor 'b'", "got the number 12.0"}},
       {replaced("[8,12]", "[8,\"12\"]"), data, {"data_offsets of tensor 'b'", "got the text '12'"}},
       {replaced("[8,12]", "[8,[12]]"), data, {"data_offsets of tensor 'b'", "got an array"}},
-      {replaced("[8,12]", "12"), data, {"data_offsets of tensor 'b'", "expected an array of numbers"}},
+      {replaced("[8,12]", "12"),
+       data,
+       {"data_offsets of tensor 'b'", "expected an array of numbers"}},
       {replaced("\"b\"", "\"a\""), data, {"duplicate key 'a'"}},
       {replaced("\"shape\":[1]", "\"dtype\":\"F32\""), data, {"duplicate key 'dtype'"}},
       {replaced("\"shape\":[1],", ""), data, {"tensor 'b' has no shape"}},
@@ -78,16 +88,28 @@ std::vector<Damage> damages() {
       {replaced(",\"data_offsets\":[8,12]", ""), data, {"tensor 'b' has no data_offsets"}},
       {replaced("\"shape\"", "\"shapes\""), data, {"unknown key 'shapes' of tensor 'b'"}},
       {replaced("F32", "F31"), data, {"tensor 'b'", "unknown dtype 'F31'"}},
-      {replaced("\"F32\"", "3"), data, {"dtype of tensor 'b'", "expected a text, got the number 3"}},
+      {replaced("\"F32\"", "3"),
+       data,
+       {"dtype of tensor 'b'", "expected a text, got the number 3"}},
       {replaced("\"F32\"", "null"), data, {"dtype of tensor 'b'", "got null"}},
       {replaced("\"F32\"", "{}"), data, {"dtype of tensor 'b'", "got an object"}},
-      {entry("U16", "[1]", "[0,2]"), "xx", {"tensor 't'", "dtype U16 is valid, but libtorch has no tensor of it"}},
+      {entry("U16", "[1]", "[0,2]"),
+       "xx",
+       {"tensor 't'", "dtype U16 is valid, but libtorch has no tensor of it"}},
       {entry("F32", "[4611686018427387904,4]", "[0,0]"), "", {"tensor 't'", "overflows 63 bits"}},
       {entry("F32", "[0,4611686018427387904,4]", "[0,0]"), "", {"tensor 't'", "overflows 63 bits"}},
-      {entry("U8", "[18446744073709551615]", "[0,1]"), "x", {"tensor 't'", "extent of 18446744073709551615"}},
-      {entry("U8", "[1000000000000]", "[0,1000000000000]"), "x", {"tensor 't'", "truncated", "1000000000000"}},
-      {entry("U8", "[1]", "[18446744073709551615,18446744073709551615]"), "x", {"tensor 't'", "span 0"}},
-      {R"({"__metadata__":{"epoch":3}})", "", {"metadata 'epoch'", "expected a text, got the number 3"}},
+      {entry("U8", "[18446744073709551615]", "[0,1]"),
+       "x",
+       {"tensor 't'", "extent of 18446744073709551615"}},
+      {entry("U8", "[1000000000000]", "[0,1000000000000]"),
+       "x",
+       {"tensor 't'", "truncated", "1000000000000"}},
+      {entry("U8", "[1]", "[18446744073709551615,18446744073709551615]"),
+       "x",
+       {"tensor 't'", "span 0"}},
+      {R"({"__metadata__":{"epoch":3}})",
+       "",
+       {"metadata 'epoch'", "expected a text, got the number 3"}},
       {R"({"__metadata__":{"a":{"b":"c"}}})", "", {"metadata 'a'", "got an object"}},
       {R"({"__metadata__":{"a":"1","a":"2"}})", "", {"duplicate key 'a'"}},
       {R"({"__metadata__":{},"__metadata__":{}})", "", {"duplicate key '__metadata__'"}},
@@ -111,7 +133,8 @@ TEST(SafetensorsDamage, EachDamageHasItsOwnMessageWithTheFileName) {
   for (const Damage& damage : damages()) {
     const std::string message = refusal_of(directory, raw_file(damage.header, damage.data));
     EXPECT_THAT(message, HasSubstr("damaged.safetensors'")) << damage.header;
-    for (const std::string& part : damage.expected) EXPECT_THAT(message, HasSubstr(part)) << damage.header;
+    for (const std::string& part : damage.expected)
+      EXPECT_THAT(message, HasSubstr(part)) << damage.header;
   }
 }
 
@@ -131,25 +154,29 @@ TEST(SafetensorsDamage, FilesTooShortForTheirLengthAreRefused) {
     EXPECT_THAT(refusal_of(directory, std::string(size, '\0')),
                 AllOf(HasSubstr("too short"), HasSubstr(fmt::format("got {}", size))));
   }
-  EXPECT_THAT(refusal_of(directory, length_prefix(3) + "{}"),
-              AllOf(HasSubstr("offset 0"), HasSubstr("header length is 3 bytes, but only 2 bytes follow")));
+  EXPECT_THAT(
+      refusal_of(directory, length_prefix(3) + "{}"),
+      AllOf(HasSubstr("offset 0"), HasSubstr("header length is 3 bytes, but only 2 bytes follow")));
 }
 
 TEST(SafetensorsDamage, AHugeHeaderLengthAllocatesNothing) {
   const TemporaryDirectory directory;
   rusage before{};
   ::getrusage(RUSAGE_SELF, &before);
-  for (const std::uint64_t length : {std::uint64_t{1} << 40, ~std::uint64_t{0}, std::uint64_t{126'000'000}}) {
-    EXPECT_THAT(refusal_of(directory, length_prefix(length) + "{}"),
-                HasSubstr(fmt::format("header length is {} bytes, but only 2 bytes follow", length)));
+  for (const std::uint64_t length :
+       {std::uint64_t{1} << 40, ~std::uint64_t{0}, std::uint64_t{126'000'000}}) {
+    EXPECT_THAT(
+        refusal_of(directory, length_prefix(length) + "{}"),
+        HasSubstr(fmt::format("header length is {} bytes, but only 2 bytes follow", length)));
   }
   // A header that really is as long, in a file of holes.
   const auto path = directory / "sparse";
   for (const std::uint64_t length : {std::uint64_t{100'000'001}, std::uint64_t{126'000'000}}) {
     write_file_atomically(path, length_prefix(length) + "{}");
     std::filesystem::resize_file(path, 8 + length);
-    EXPECT_THAT(refusal(path), HasSubstr(fmt::format("header length is {} bytes, the format allows at most 100000000",
-                                                     length)));
+    EXPECT_THAT(refusal(path),
+                HasSubstr(fmt::format(
+                    "header length is {} bytes, the format allows at most 100000000", length)));
   }
   rusage after{};
   ::getrusage(RUSAGE_SELF, &after);
@@ -171,7 +198,8 @@ TEST(SafetensorsDamage, ARandomByteOfTheHeaderEitherIsHarmlessOrIsRefused) {
   int refused = 0;
   for (std::uint64_t trial = 0; trial < 400; ++trial) {
     std::string bytes = raw_file(kGood, std::string(12, 'x'));
-    bytes[random.below(2 * trial, 8 + kGood.size())] = static_cast<char>(random.bits(2 * trial + 1));
+    bytes[random.below(2 * trial, 8 + kGood.size())] =
+        static_cast<char>(random.bits(2 * trial + 1));
     const std::string message = refusal_of(directory, bytes);  // nothing but UserError may come out
     if (message != "accepted") ++refused;
   }

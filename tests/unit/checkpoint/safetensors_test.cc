@@ -71,8 +71,8 @@ TEST(Safetensors, EveryDtypeAndShapeComesBackBitForBit) {
   const RandomStream random(seed, "safetensors");
   std::vector<NamedTensor> tensors;
   std::uint64_t index = 0;
-  for (const at::ScalarType type : {at::kByte, at::kDouble, at::kChar, at::kFloat, at::kShort, at::kHalf, at::kLong,
-                                    at::kBFloat16, at::kInt, at::kBool}) {
+  for (const at::ScalarType type : {at::kByte, at::kDouble, at::kChar, at::kFloat, at::kShort,
+                                    at::kHalf, at::kLong, at::kBFloat16, at::kInt, at::kBool}) {
     for (const std::vector<std::int64_t>& shape :
          {std::vector<std::int64_t>{}, {0}, {1}, {3}, {2, 0, 5}, {7, 3}, {1, 1, 1, 1}}) {
       at::Tensor tensor = at::zeros(shape, type);
@@ -80,7 +80,8 @@ TEST(Safetensors, EveryDtypeAndShapeComesBackBitForBit) {
       for (std::size_t i = 0; i < tensor.nbytes(); ++i) {
         bytes[i] = static_cast<std::uint8_t>(random.bits(index++) & (type == at::kBool ? 1 : 0xff));
       }
-      tensors.push_back({fmt::format("{} \"{}\"\n\u00fc", c10::toString(type), tensors.size()), tensor});
+      tensors.push_back(
+          {fmt::format("{} \"{}\"\n\u00fc", c10::toString(type), tensors.size()), tensor});
     }
   }
   save_safetensors(directory / "all", tensors, {});
@@ -100,11 +101,14 @@ TEST(Safetensors, EveryDtypeAndShapeComesBackBitForBit) {
 TEST(Safetensors, WiderElementsComeFirstSoThatEachLiesAligned) {
   const TemporaryDirectory directory;
   save_safetensors(directory / "mixed",
-                   {{"bytes", at::ones({3}, at::kByte)}, {"f1", at::ones({3}, at::kFloat)},
-                    {"f2", at::ones({1}, at::kFloat)}, {"d", at::ones({1}, at::kDouble)}},
+                   {{"bytes", at::ones({3}, at::kByte)},
+                    {"f1", at::ones({3}, at::kFloat)},
+                    {"f2", at::ones({1}, at::kFloat)},
+                    {"d", at::ones({1}, at::kDouble)}},
                    {});
   std::vector<std::string> names;
-  for (const NamedTensor& entry : load_safetensors(directory / "mixed").tensors) names.push_back(entry.name);
+  for (const NamedTensor& entry : load_safetensors(directory / "mixed").tensors)
+    names.push_back(entry.name);
   EXPECT_THAT(names, ElementsAre("d", "f1", "f2", "bytes"));
 }
 
@@ -146,10 +150,12 @@ TEST(Safetensors, ASaveThatFailsKeepsTheOldFileAndNoPart) {
 TEST(Safetensors, WhatCannotBeStoredIsRefused) {
   const TemporaryDirectory directory;
   const at::Tensor w = at::ones({2, 3});
-  EXPECT_THROW(save_safetensors(directory / "x", {{"w", w}, {"w", at::ones({1})}}, {}), InternalError);
+  EXPECT_THROW(save_safetensors(directory / "x", {{"w", w}, {"w", at::ones({1})}}, {}),
+               InternalError);
   EXPECT_THROW(save_safetensors(directory / "x", {{"__metadata__", w}}, {}), InternalError);
   EXPECT_THROW(save_safetensors(directory / "x", {{"t", w.t()}}, {}), InternalError);
-  EXPECT_THROW(save_safetensors(directory / "x", {{"z", at::ones({1}, at::kComplexFloat)}}, {}), InternalError);
+  EXPECT_THROW(save_safetensors(directory / "x", {{"z", at::ones({1}, at::kComplexFloat)}}, {}),
+               InternalError);
   EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
 }
 
@@ -169,9 +175,16 @@ TEST(Safetensors, TensorsThatShareMemoryAreRefused) {
 TEST(Safetensors, ATiedModelStoresItsEmbeddingOnceAndComesBack) {
   const TemporaryDirectory directory;
   for (const bool tied : {true, false}) {
-    const ModelConfig config = {.vocab_size = 11, .hidden_size = 8, .num_layers = 2, .num_heads = 2,
-                                .num_kv_heads = 1, .head_dim = 4, .intermediate_size = 12, .rope_theta = 10000,
-                                .rms_norm_eps = 1e-5, .tie_word_embeddings = tied};
+    const ModelConfig config = {.vocab_size = 11,
+                                .hidden_size = 8,
+                                .num_layers = 2,
+                                .num_heads = 2,
+                                .num_kv_heads = 1,
+                                .head_dim = 4,
+                                .intermediate_size = 12,
+                                .rope_theta = 10000,
+                                .rms_norm_eps = 1e-5,
+                                .tie_word_embeddings = tied};
     ParameterSet parameters(config, at::kFloat);
     parameters.initialize(5);
     std::vector<NamedTensor> tensors;

@@ -34,6 +34,11 @@ TrainConfig smallest(std::vector<Override> overrides = {}) {
   return parse_train_config(kSmallest, "smallest.toml", overrides);
 }
 
+// kSmallest ends inside [data].
+TrainConfig smallest_and(std::string_view more) {
+  return parse_train_config(fmt::format("{}{}", kSmallest, more), "smallest.toml", {});
+}
+
 // A legal value other than the default (and other than the one in kSmallest) for every key.
 const std::map<std::string, std::string>& other_values() {
   static const std::map<std::string, std::string> kValues = {
@@ -87,7 +92,8 @@ std::vector<std::string> differing_keys(const TrainConfig& left, const TrainConf
 
 TEST(TrainConfig, EveryKeyOfTheTableHasAnOtherValueInThisTest) {
   EXPECT_EQ(other_values().size(), config_fields().size());
-  for (const ConfigField& field : config_fields()) EXPECT_TRUE(other_values().contains(field.key())) << field.key();
+  for (const ConfigField& field : config_fields())
+    EXPECT_TRUE(other_values().contains(field.key())) << field.key();
 }
 
 TEST(TrainConfig, AnOverrideOfAnyKeyChangesExactlyThatKey) {
@@ -111,21 +117,44 @@ TEST(TrainConfig, EachKeyReachesItsOwnMemberOfTheStruct) {
   std::vector<Override> overrides;
   for (const auto& [key, value] : other_values()) overrides.push_back({key, value});
   const TrainConfig c = smallest(overrides);
-  const ModelConfig model = {.vocab_size = 300, .hidden_size = 96, .num_layers = 3, .num_heads = 16,
-                             .num_kv_heads = 2, .head_dim = 32, .intermediate_size = 1024,
-                             .rope_theta = 500000, .rms_norm_eps = 1e-6, .tie_word_embeddings = false};
+  const ModelConfig model = {.vocab_size = 300,
+                             .hidden_size = 96,
+                             .num_layers = 3,
+                             .num_heads = 16,
+                             .num_kv_heads = 2,
+                             .head_dim = 32,
+                             .intermediate_size = 1024,
+                             .rope_theta = 500000,
+                             .rms_norm_eps = 1e-6,
+                             .tie_word_embeddings = false};
   EXPECT_EQ(c.model, model);
-  const DataConfig data = {.corpus = "other/corpus", .global_batch_tokens = Tokens(131072),
-                           .max_context = Tokens(8192), .over_long = "split", .tail = "drop",
-                           .seed = 9223372036854775807, .weighting = "sample"};
+  const DataConfig data = {.corpus = "other/corpus",
+                           .global_batch_tokens = Tokens(131072),
+                           .max_context = Tokens(8192),
+                           .over_long = "split",
+                           .tail = "drop",
+                           .seed = 9223372036854775807,
+                           .weighting = "sample"};
   EXPECT_EQ(c.data, data);
   const PlanConfig plan = {.strategy = "hdp-naive", .capacity = Tokens(2048), .cost = "cost.json"};
   EXPECT_EQ(c.plan, plan);
-  const OptimizerConfig optimizer = {.lr = 0.002, .min_lr = 0, .warmup_steps = 7, .beta1 = 0, .beta2 = 0.999,
-                                     .eps = 1e-6, .weight_decay = 0, .clip_grad = 0};
+  const OptimizerConfig optimizer = {.lr = 0.002,
+                                     .min_lr = 0,
+                                     .warmup_steps = 7,
+                                     .beta1 = 0,
+                                     .beta2 = 0.999,
+                                     .eps = 1e-6,
+                                     .weight_decay = 0,
+                                     .clip_grad = 0};
   EXPECT_EQ(c.optimizer, optimizer);
-  const RunConfig train = {.steps = 0, .out = "else where/\"quoted\"\\", .ranks = 7, .dtype = "float64", .seed = 3,
-                           .threads_per_rank = 2, .log_interval = 10, .bucket_bytes = Bytes(1 << 20),
+  const RunConfig train = {.steps = 0,
+                           .out = "else where/\"quoted\"\\",
+                           .ranks = 7,
+                           .dtype = "float64",
+                           .seed = 3,
+                           .threads_per_rank = 2,
+                           .log_interval = 10,
+                           .bucket_bytes = Bytes(1 << 20),
                            .attention = "reference"};
   EXPECT_EQ(c.train, train);
   EXPECT_EQ(c.comm, CommConfig{.wait_limit_s = 0.25});
@@ -145,15 +174,14 @@ TEST(TrainConfig, ThePrintedConfigurationReadsBackForAwkwardNumbersAndTexts) {
 }
 
 TEST(TrainConfig, CountsInAFileAreIntegersOrTextsWithASuffix) {
-  const std::string text = std::string(kSmallest) + "max_context = \"12K\"\nglobal_batch_tokens = 1_000_000\n";
-  const TrainConfig config = parse_train_config(text, "x", {});
+  const TrainConfig config =
+      smallest_and("max_context = \"12K\"\nglobal_batch_tokens = 1_000_000\n");
   EXPECT_EQ(config.data.max_context, Tokens(12288));
   EXPECT_EQ(config.data.global_batch_tokens, Tokens(1000000));
 }
 
 TEST(TrainConfig, AWholeNumberIsAlsoARealNumber) {
-  const std::string text = std::string(kSmallest) + "[comm]\nwait_limit_s = 3\n";
-  EXPECT_EQ(parse_train_config(text, "x", {}).comm.wait_limit_s, 3.0);
+  EXPECT_EQ(smallest_and("[comm]\nwait_limit_s = 3\n").comm.wait_limit_s, 3.0);
 }
 
 TEST(TrainConfig, OverridesWinOverTheFileAndTheLastOneWins) {
@@ -167,15 +195,25 @@ TEST(TrainConfig, RangeEdgesThatAreLegalAreAccepted) {
   EXPECT_EQ(smallest({{"optimizer.lr", "0"}, {"optimizer.min_lr", "0"}}).optimizer.lr, 0);
   EXPECT_EQ(smallest({{"optimizer.min_lr", "3e-4"}}).optimizer.min_lr, 3e-4);
   EXPECT_EQ(smallest({{"plan.capacity", "1"}}).plan.capacity, Tokens(1));
-  EXPECT_EQ(smallest({{"data.global_batch_tokens", "16K"}}).data.global_batch_tokens, Tokens(16384));
+  EXPECT_EQ(smallest({{"data.global_batch_tokens", "16K"}}).data.global_batch_tokens,
+            Tokens(16384));
   EXPECT_EQ(smallest({{"model.head_dim", "2"}}).model.head_dim, 2);
   EXPECT_EQ(smallest({{"plan.cost", ""}}).plan.cost, "");
 }
 
 TEST(TrainConfig, OverridesAloneMakeAConfiguration) {
-  const std::vector<std::string> arguments = {
-      "--model.hidden_size", "64", "--model.num_layers=2", "--model.num_heads", "4", "--model.num_kv_heads=4",
-      "--model.head_dim", "16", "--model.intermediate_size", "128", "--data.corpus=c=d", "--plan.cost="};
+  const std::vector<std::string> arguments = {"--model.hidden_size",
+                                              "64",
+                                              "--model.num_layers=2",
+                                              "--model.num_heads",
+                                              "4",
+                                              "--model.num_kv_heads=4",
+                                              "--model.head_dim",
+                                              "16",
+                                              "--model.intermediate_size",
+                                              "128",
+                                              "--data.corpus=c=d",
+                                              "--plan.cost="};
   const auto overrides = parse_overrides(arguments);
   const TrainConfig config = load_train_config("", overrides);
   EXPECT_EQ(config.model.head_dim, 16);
@@ -190,7 +228,8 @@ TEST(TrainConfig, FilesWithByteOrderMarkAndCarriageReturnsRead) {
 }
 
 TEST(TrainConfig, DiffShowsBothValuesInTableOrder) {
-  const auto entries = diff(smallest(), smallest({{"train.dtype", "float64"}, {"optimizer.lr", "0.5"}}));
+  const auto entries =
+      diff(smallest(), smallest({{"train.dtype", "float64"}, {"optimizer.lr", "0.5"}}));
   EXPECT_THAT(entries, ElementsAre(ConfigDifference{"optimizer.lr", "0.0003", "0.5"},
                                    ConfigDifference{"train.dtype", "\"float32\"", "\"float64\""}));
   EXPECT_TRUE(diff(smallest(), smallest()).empty());
@@ -207,17 +246,20 @@ TEST(TrainConfig, HelpNamesEveryKeyWithItsMeaning) {
 }
 
 TEST(TrainConfig, TheDocumentationListsEveryKeyWithItsDefaultAndRange) {
-  const std::string page = read_text_file(std::filesystem::path(WEFT_SOURCE_DIR) / "docs/configuration.md");
+  const std::string page =
+      read_text_file(std::filesystem::path(WEFT_SOURCE_DIR) / "docs/configuration.md");
   const TrainConfig defaults;
   for (const ConfigField& field : config_fields()) {
-    const std::string fallback = field.required ? "required" : fmt::format("`{}`", format_field(field, defaults));
-    EXPECT_THAT(page, HasSubstr(fmt::format("| `{}` | {} | {} | {} |", field.key(), describe_expected(field),
-                                            fallback, field.help)));
+    const std::string fallback =
+        field.required ? "required" : fmt::format("`{}`", format_field(field, defaults));
+    EXPECT_THAT(page, HasSubstr(fmt::format("| `{}` | {} | {} | {} |", field.key(),
+                                            describe_expected(field), fallback, field.help)));
   }
 }
 
 TEST(TrainConfig, TheDemoConfigurationIsValid) {
-  const TrainConfig config = load_train_config(std::filesystem::path(WEFT_SOURCE_DIR) / "configs/demo.toml", {});
+  const TrainConfig config =
+      load_train_config(std::filesystem::path(WEFT_SOURCE_DIR) / "configs/demo.toml", {});
   EXPECT_EQ(config.data.max_context, Tokens(16384));
   EXPECT_EQ(config.plan.capacity, Tokens(4096));
   EXPECT_EQ(config.data.over_long, "split");

@@ -27,8 +27,8 @@ struct Elements {
   T* second_moments;
 };
 
-// One pass over memory. The change is formed first and subtracted once: 1 - lr * weight_decay would lose most of a
-// small decay to rounding in float.
+// One pass over memory. The change is formed first and subtracted once: 1 - lr * weight_decay would
+// lose most of a small decay to rounding in float.
 template <class T>
 void update_elements(const Elements<T>& elements, std::int64_t size, const Factors<T> f) {
   T* __restrict values = elements.values;
@@ -47,20 +47,24 @@ void update_elements(const Elements<T>& elements, std::int64_t size, const Facto
 }
 
 void check_options(const AdamWOptions& options, at::ScalarType dtype) {
-  WEFT_USER_CHECK(options.beta1 >= 0 && options.beta1 < 1, "AdamW beta1: expected 0 <= beta1 < 1, got {}",
-                  options.beta1);
-  WEFT_USER_CHECK(options.beta2 >= 0 && options.beta2 < 1, "AdamW beta2: expected 0 <= beta2 < 1, got {}",
-                  options.beta2);
-  const double eps = dtype == at::kFloat ? static_cast<double>(static_cast<float>(options.eps)) : options.eps;
+  WEFT_USER_CHECK(options.beta1 >= 0 && options.beta1 < 1,
+                  "AdamW beta1: expected 0 <= beta1 < 1, got {}", options.beta1);
+  WEFT_USER_CHECK(options.beta2 >= 0 && options.beta2 < 1,
+                  "AdamW beta2: expected 0 <= beta2 < 1, got {}", options.beta2);
+  const double eps =
+      dtype == at::kFloat ? static_cast<double>(static_cast<float>(options.eps)) : options.eps;
   // A parameter without gradient divides 0 by eps.
-  WEFT_USER_CHECK(eps > 0 && std::isfinite(eps), "AdamW eps: expected a number above 0 in {}, got {}",
-                  dtype_name(dtype), options.eps);
+  WEFT_USER_CHECK(eps > 0 && std::isfinite(eps),
+                  "AdamW eps: expected a number above 0 in {}, got {}", dtype_name(dtype),
+                  options.eps);
   WEFT_USER_CHECK(options.weight_decay >= 0 && std::isfinite(options.weight_decay),
-                  "AdamW weight_decay: expected a number of at least 0, got {}", options.weight_decay);
+                  "AdamW weight_decay: expected a number of at least 0, got {}",
+                  options.weight_decay);
 }
 
 template <class T>
-Factors<T> make_factors(const AdamWOptions& options, std::int64_t num_updates, double lr, double gradient_scale) {
+Factors<T> make_factors(const AdamWOptions& options, std::int64_t num_updates, double lr,
+                        double gradient_scale) {
   const auto t = static_cast<double>(num_updates);
   return {.gradient_scale = static_cast<T>(gradient_scale),
           .beta1 = static_cast<T>(options.beta1),
@@ -74,15 +78,16 @@ Factors<T> make_factors(const AdamWOptions& options, std::int64_t num_updates, d
 }
 
 template <class T>
-void update_parameters(ParameterSet& parameters, const at::Tensor& first_moments, const at::Tensor& second_moments,
-                       const Factors<T>& factors) {
+void update_parameters(ParameterSet& parameters, const at::Tensor& first_moments,
+                       const at::Tensor& second_moments, const Factors<T>& factors) {
   for (const ParameterInfo& info : parameters.infos()) {
     Factors<T> own = factors;
     if (!info.decays) own.decay = 0;
-    const Elements<T> elements = {.values = parameters.flat_values().data_ptr<T>() + info.offset,
-                                  .gradients = parameters.flat_gradients().data_ptr<T>() + info.offset,
-                                  .first_moments = first_moments.data_ptr<T>() + info.offset,
-                                  .second_moments = second_moments.data_ptr<T>() + info.offset};
+    const Elements<T> elements = {
+        .values = parameters.flat_values().data_ptr<T>() + info.offset,
+        .gradients = parameters.flat_gradients().data_ptr<T>() + info.offset,
+        .first_moments = first_moments.data_ptr<T>() + info.offset,
+        .second_moments = second_moments.data_ptr<T>() + info.offset};
     update_elements(elements, info.size, own);
   }
 }
@@ -100,8 +105,10 @@ AdamW::AdamW(const ParameterSet& parameters, const AdamWOptions& options)
 
 void AdamW::update(ParameterSet& parameters, double lr, double gradient_scale) {
   WEFT_CHECK(lr >= 0 && std::isfinite(lr), "learning rate {}", lr);
-  WEFT_CHECK(gradient_scale >= 0 && std::isfinite(gradient_scale), "gradient scale {}", gradient_scale);
-  WEFT_CHECK_EQ(parameters.size(), first_moments_.numel(), "the moments belong to other parameters");
+  WEFT_CHECK(gradient_scale >= 0 && std::isfinite(gradient_scale), "gradient scale {}",
+             gradient_scale);
+  WEFT_CHECK_EQ(parameters.size(), first_moments_.numel(),
+                "the moments belong to other parameters");
   ++num_updates_;
   if (first_moments_.scalar_type() == at::kFloat) {
     update_parameters(parameters, first_moments_, second_moments_,

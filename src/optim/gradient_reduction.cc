@@ -12,25 +12,28 @@
 namespace weft {
 namespace {
 
-// Independent running sums hide the latency of one addition; folding them per block keeps rounding errors small.
+// Independent running sums hide the latency of one addition; folding them per block keeps rounding
+// errors small.
 constexpr std::int64_t kLanes = 8;
 constexpr std::int64_t kBlock = 4096;
 static_assert(kBlock % kLanes == 0);
 
 void check_flat(const at::Tensor& flat) {
   WEFT_CHECK(flat.dim() == 1 && flat.is_contiguous() && flat.device().is_cpu(),
-             "gradients must be one contiguous dimension in host memory, got {} dimensions on {}", flat.dim(),
-             flat.device().str());
+             "gradients must be one contiguous dimension in host memory, got {} dimensions on {}",
+             flat.dim(), flat.device().str());
   WEFT_CHECK(flat.scalar_type() == at::kFloat || flat.scalar_type() == at::kDouble,
              "gradients must be float32 or float64, got {}", dtype_name(flat.scalar_type()));
 }
 
 template <class T>
-void reduce_buckets(Communicator& comm, std::span<T> values, Bytes bucket_bytes, std::int64_t step) {
+void reduce_buckets(Communicator& comm, std::span<T> values, Bytes bucket_bytes,
+                    std::int64_t step) {
   const auto bucket = static_cast<std::size_t>(
       std::max<std::int64_t>(1, bucket_bytes.value() / static_cast<std::int64_t>(sizeof(T))));
-  WEFT_CHECK(values.size() / bucket < static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()),
-             "{} gradients in buckets of {} elements", values.size(), bucket);
+  WEFT_CHECK(
+      values.size() / bucket < static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()),
+      "{} gradients in buckets of {} elements", values.size(), bucket);
   std::int32_t hop = 0;
   for (std::size_t begin = 0; begin < values.size(); begin += bucket) {
     const OpLabel label{.operation = "gradient all_reduce", .step = step, .hop = hop++};
@@ -63,7 +66,8 @@ double sum_of_squares(std::span<const T> values) {
 
 }  // namespace
 
-void all_reduce_gradients(Communicator& comm, const at::Tensor& flat, Bytes bucket_bytes, std::int64_t step) {
+void all_reduce_gradients(Communicator& comm, const at::Tensor& flat, Bytes bucket_bytes,
+                          std::int64_t step) {
   check_flat(flat);
   WEFT_CHECK(bucket_bytes > Bytes(0), "bucket of {} bytes", bucket_bytes);
   const auto size = static_cast<std::size_t>(flat.numel());
@@ -77,7 +81,8 @@ void all_reduce_gradients(Communicator& comm, const at::Tensor& flat, Bytes buck
 double global_norm(const at::Tensor& flat) {
   check_flat(flat);
   const auto size = static_cast<std::size_t>(flat.numel());
-  if (flat.scalar_type() == at::kFloat) return std::sqrt(sum_of_squares<float>({flat.data_ptr<float>(), size}));
+  if (flat.scalar_type() == at::kFloat)
+    return std::sqrt(sum_of_squares<float>({flat.data_ptr<float>(), size}));
   return std::sqrt(sum_of_squares<double>({flat.data_ptr<double>(), size}));
 }
 

@@ -17,7 +17,8 @@
 namespace weft {
 namespace {
 
-// One field being set: what it is, and where its value stands ("demo.toml:3:8: optimizer.lr", "--optimizer.lr").
+// One field being set: what it is, and where its value stands ("demo.toml:3:8: optimizer.lr",
+// "--optimizer.lr").
 struct Setting {
   const ConfigField& field;
   std::string place;
@@ -85,7 +86,8 @@ Kind kind_of(const ConfigField& field) {
 std::string describe_node(const toml::node& node) {
   if (const auto* text = node.as_string()) return fmt::format("the text \"{}\"", text->get());
   if (const auto* integer = node.as_integer()) return fmt::format("{}", integer->get());
-  if (const auto* number = node.as_floating_point()) return fmt::format("the number {}", number->get());
+  if (const auto* number = node.as_floating_point())
+    return fmt::format("the number {}", number->get());
   if (const auto* flag = node.as_boolean()) return flag->get() ? "true" : "false";
   if (node.is_table()) return "a table";
   if (node.is_array()) return "an array";
@@ -95,13 +97,15 @@ std::string describe_node(const toml::node& node) {
 void set_from_node(const Setting& setting, TrainConfig& config, const toml::node& node) {
   switch (kind_of(setting.field)) {
     case Kind::kInteger:
-      if (const auto* integer = node.as_integer()) return store_integer(setting, config, integer->get());
+      if (const auto* integer = node.as_integer())
+        return store_integer(setting, config, integer->get());
       if (const auto* text = node.as_string()) {
         return store_integer(setting, config, parse_count(text->get(), setting.place));
       }
       break;
     case Kind::kNumber:
-      if (const auto* number = node.as_floating_point()) return store_number(setting, config, number->get());
+      if (const auto* number = node.as_floating_point())
+        return store_number(setting, config, number->get());
       if (const auto* integer = node.as_integer()) {
         return store_number(setting, config, static_cast<double>(integer->get()));
       }
@@ -129,10 +133,14 @@ double parse_number(const Setting& setting, std::string_view text) {
 
 void set_from_text(const Setting& setting, TrainConfig& config, const std::string& text) {
   switch (kind_of(setting.field)) {
-    case Kind::kInteger: return store_integer(setting, config, parse_count(text, setting.place));
-    case Kind::kNumber: return store_number(setting, config, parse_number(setting, text));
-    case Kind::kText: return store_text(setting, config, text);
-    case Kind::kBool: break;
+    case Kind::kInteger:
+      return store_integer(setting, config, parse_count(text, setting.place));
+    case Kind::kNumber:
+      return store_number(setting, config, parse_number(setting, text));
+    case Kind::kText:
+      return store_text(setting, config, text);
+    case Kind::kBool:
+      break;
   }
   if (text != "true" && text != "false") throw_wrong_value(setting, fmt::format("'{}'", text));
   *std::get<bool*>(setting.field.ref(config)) = text == "true";
@@ -144,23 +152,26 @@ std::string place_of(std::string_view source, const toml::source_region& region)
   return fmt::format("{}:{}:{}", source, region.begin.line, region.begin.column);
 }
 
-void read_section(std::string_view source, std::string_view section, const toml::table& table, TrainConfig& config,
-                  GivenFields& given) {
+void read_section(std::string_view source, std::string_view section, const toml::table& table,
+                  TrainConfig& config, GivenFields& given) {
   for (const auto& [key, node] : table) {
     const std::string place = place_of(source, key.source());
     const ConfigField* field = find_config_field(section, key.str());
     WEFT_USER_CHECK(field != nullptr, "{}: {}", place, describe_unknown_key(section, key.str()));
-    set_from_node({.field = *field, .place = fmt::format("{}: {}", place, field->key())}, config, node);
+    set_from_node({.field = *field, .place = fmt::format("{}: {}", place, field->key())}, config,
+                  node);
     given.insert(field);
   }
 }
 
-void read_toml(std::string_view text, std::string_view source, TrainConfig& config, GivenFields& given) {
+void read_toml(std::string_view text, std::string_view source, TrainConfig& config,
+               GivenFields& given) {
   toml::table root;
   try {
     root = toml::parse(text);
   } catch (const toml::parse_error& error) {
-    throw_user_error("{}: not valid TOML: {}", place_of(source, error.source()), error.description());
+    throw_user_error("{}: not valid TOML: {}", place_of(source, error.source()),
+                     error.description());
   }
   const auto sections = config_sections();
   for (const auto& [key, node] : root) {
@@ -170,18 +181,20 @@ void read_toml(std::string_view text, std::string_view source, TrainConfig& conf
       WEFT_USER_CHECK(known, "{}: {}", place, describe_unknown_section(key.str()));
       read_section(source, key.str(), *table, config, given);
     } else {
-      WEFT_USER_CHECK(!known, "{}: [{}] is a section: expected a table of its keys, got {}", place, key.str(),
-                      describe_node(node));
+      WEFT_USER_CHECK(!known, "{}: [{}] is a section: expected a table of its keys, got {}", place,
+                      key.str(), describe_node(node));
       throw_user_error("{}: {}", place, describe_unknown_key("", key.str()));
     }
   }
 }
 
-void check_utf8(const Override& entry) {
+// A text from the command line may hold any bytes; the effective configuration is stored as TOML,
+// which is UTF-8.
+void check_writable(const Override& entry, const ConfigField& field, const TrainConfig& config) {
   try {
-    (void)toml::parse(fmt::format("text = '''{}'''", entry.value));
+    (void)toml::parse(fmt::format("{} = {}", field.name, format_field(field, config)));
   } catch (const toml::parse_error& error) {
-    throw_user_error("--{}: expected UTF-8 text without control characters: {}", entry.key, error.description());
+    throw_user_error("--{}: expected text in UTF-8: {}", entry.key, error.description());
   }
 }
 
@@ -191,20 +204,21 @@ void apply_override(const Override& entry, TrainConfig& config, GivenFields& giv
   const std::string section = dotted ? entry.key.substr(0, dot) : "";
   const std::string name = dotted ? entry.key.substr(dot + 1) : entry.key;
   const auto sections = config_sections();
-  WEFT_USER_CHECK(!dotted || std::ranges::find(sections, section) != sections.end(), "--{}: {}", entry.key,
-                  describe_unknown_section(section));
+  WEFT_USER_CHECK(!dotted || std::ranges::find(sections, section) != sections.end(), "--{}: {}",
+                  entry.key, describe_unknown_section(section));
   const ConfigField* field = find_config_field(section, name);
   WEFT_USER_CHECK(field != nullptr, "--{}: {}", entry.key, describe_unknown_key(section, name));
-  if (kind_of(*field) == Kind::kText) check_utf8(entry);
   set_from_text({.field = *field, .place = fmt::format("--{}", entry.key)}, config, entry.value);
+  check_writable(entry, *field, config);
   given.insert(field);
 }
 
 void check_required(std::string_view source, const GivenFields& given) {
   for (const ConfigField& field : config_fields()) {
     WEFT_USER_CHECK(!field.required || given.contains(&field),
-                    "{}: {} is missing ({}: {}) and has no default; set '{}' in [{}] or give --{}", source,
-                    field.key(), field.help, describe_expected(field), field.name, field.section, field.key());
+                    "{}: {} is missing ({}: {}) and has no default; set '{}' in [{}] or give --{}",
+                    source, field.key(), field.help, describe_expected(field), field.name,
+                    field.section, field.key());
   }
 }
 
@@ -218,11 +232,13 @@ std::vector<Override> parse_overrides(std::span<const std::string> arguments) {
                     "unexpected argument '{}'; settings are written --section.key value", argument);
     const auto equals = argument.find('=');
     if (equals != std::string::npos) {
-      overrides.push_back({.key = argument.substr(2, equals - 2), .value = argument.substr(equals + 1)});
+      overrides.push_back(
+          {.key = argument.substr(2, equals - 2), .value = argument.substr(equals + 1)});
       continue;
     }
     const bool has_value = i + 1 < arguments.size() && !arguments[i + 1].starts_with("--");
-    WEFT_USER_CHECK(has_value, "{} needs a value: {} value, or {}=value", argument, argument, argument);
+    WEFT_USER_CHECK(has_value, "{} needs a value: {} value, or {}=value", argument, argument,
+                    argument);
     overrides.push_back({.key = argument.substr(2), .value = arguments[++i]});
   }
   return overrides;
@@ -239,7 +255,8 @@ TrainConfig parse_train_config(std::string_view toml, std::string_view source,
   return config;
 }
 
-TrainConfig load_train_config(const std::filesystem::path& path, std::span<const Override> overrides) {
+TrainConfig load_train_config(const std::filesystem::path& path,
+                              std::span<const Override> overrides) {
   if (path.empty()) return parse_train_config("", "command line", overrides);
   return parse_train_config(read_text_file(path), path.string(), overrides);
 }
@@ -247,15 +264,16 @@ TrainConfig load_train_config(const std::filesystem::path& path, std::span<const
 void check_train_config(const TrainConfig& config) {
   const ModelConfig& model = config.model;
   WEFT_USER_CHECK(model.num_kv_heads >= 1 && model.num_heads % model.num_kv_heads == 0,
-                  "model.num_kv_heads: expected a divisor of model.num_heads = {}, got {}", model.num_heads,
-                  model.num_kv_heads);
+                  "model.num_kv_heads: expected a divisor of model.num_heads = {}, got {}",
+                  model.num_heads, model.num_kv_heads);
   WEFT_USER_CHECK(model.head_dim % 2 == 0,
                   "model.head_dim: expected an even number (rotary pairs), got {}", model.head_dim);
   WEFT_USER_CHECK(config.optimizer.min_lr <= config.optimizer.lr,
-                  "optimizer.min_lr: expected at most optimizer.lr = {}, got {}", config.optimizer.lr,
-                  config.optimizer.min_lr);
+                  "optimizer.min_lr: expected at most optimizer.lr = {}, got {}",
+                  config.optimizer.lr, config.optimizer.min_lr);
   WEFT_USER_CHECK(config.data.max_context <= config.data.global_batch_tokens,
-                  "data.max_context: expected at most data.global_batch_tokens = {} (a step takes whole sequences), "
+                  "data.max_context: expected at most data.global_batch_tokens = {} (a step takes "
+                  "whole sequences), "
                   "got {}",
                   config.data.global_batch_tokens, config.data.max_context);
 }
@@ -293,7 +311,8 @@ std::string train_config_help() {
     }
     const std::string fallback =
         field.required ? "required" : fmt::format("default {}", format_field(field, defaults));
-    text += fmt::format("  --{:<28} {}: {}; {}\n", field.key(), field.help, describe_expected(field), fallback);
+    text += fmt::format("  --{:<28} {}: {}; {}\n", field.key(), field.help,
+                        describe_expected(field), fallback);
   }
   return text;
 }

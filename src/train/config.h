@@ -1,11 +1,12 @@
-// TrainConfig: everything a training run is told, and how it is read. One table of fields (config_schema.h) drives the
-// TOML reader, the dotted overrides of the command line, range checks, printing, comparison and the help text, so no
-// key can be parsed and then forgotten, and none can be known to one of these and not to another.
+// TrainConfig: everything a training run is told, and how it is read. One table of fields
+// (config_schema.h) drives the TOML reader, the dotted overrides of the command line, range checks,
+// printing, comparison and the help text, so no key can be parsed and then forgotten, and none can
+// be known to one of these and not to another.
 //
-// Invariants: an unknown or misspelt key or section, a wrong type, a value outside its range and a contradiction
-// between keys are UserErrors that name the key, its place (file:line:column or --section.key), what was expected and
-// what was found, before anything heavy starts. to_toml() of a configuration reads back as an equal one.
-// No tensor type is seen here.
+// Invariants: an unknown or misspelt key or section, a wrong type, a value outside its range and a
+// contradiction between keys are UserErrors that name the key, its place (file:line:column or
+// --section.key), what was expected and what was found, before anything heavy starts. to_toml() of
+// a configuration reads back as an equal one. No tensor type is seen here.
 #pragma once
 
 #include <cstdint>
@@ -21,20 +22,20 @@
 namespace weft {
 
 struct DataConfig {
-  std::string corpus;                         // directory that `weft corpus build` made
+  std::string corpus;                          // directory that `weft corpus build` made
   Tokens global_batch_tokens = Tokens(65536);  // most tokens of one step
   Tokens max_context = Tokens(16384);          // longest sequence
-  std::string over_long = "error";            // error | split
-  std::string tail = "carry";                 // carry | drop
-  std::int64_t seed = 0;                      // of the data order
-  std::string weighting = "token";            // token | sample
+  std::string over_long = "error";             // error | split
+  std::string tail = "carry";                  // carry | drop
+  std::int64_t seed = 0;                       // of the data order
+  std::string weighting = "token";             // token | sample
   friend bool operator==(const DataConfig&, const DataConfig&) = default;
 };
 
 struct PlanConfig {
-  std::string strategy = "hdp";      // static | hdp-naive | hdp
-  Tokens capacity = Tokens(4096);    // per rank and micro-batch
-  std::string cost;                  // cost file; empty: the built-in estimate
+  std::string strategy = "hdp";    // static | hdp-naive | hdp
+  Tokens capacity = Tokens(4096);  // per rank and micro-batch
+  std::string cost;                // cost file; empty: the built-in estimate
   friend bool operator==(const PlanConfig&, const PlanConfig&) = default;
 };
 
@@ -52,12 +53,13 @@ struct OptimizerConfig {
 
 struct RunConfig {
   std::int64_t steps = 100;
-  std::string out = "out/train";  // directory for metrics, the effective configuration and the weights
+  std::string out =
+      "out/train";  // directory for metrics, the effective configuration and the weights
   std::int64_t ranks = 1;
-  std::string dtype = "float32";        // float32 | float64
-  std::int64_t seed = 0;                // of the initial weights
-  std::int64_t threads_per_rank = 0;    // 0: max(1, cores / ranks)
-  std::int64_t log_interval = 1;        // steps between printed lines; every step is in metrics.jsonl
+  std::string dtype = "float32";      // float32 | float64
+  std::int64_t seed = 0;              // of the initial weights
+  std::int64_t threads_per_rank = 0;  // 0: max(1, cores / ranks)
+  std::int64_t log_interval = 1;      // steps between printed lines; every step is in metrics.jsonl
   Bytes bucket_bytes = Bytes(4 << 20);  // of the gradient reduction
   std::string attention = "blocked";    // blocked | reference
   friend bool operator==(const RunConfig&, const RunConfig&) = default;
@@ -87,10 +89,13 @@ struct Override {
 // Reads `--section.key value` and `--section.key=value`; anything else is refused.
 std::vector<Override> parse_overrides(std::span<const std::string> arguments);
 
-// The file (none when `path` is empty), then the overrides (the last of one key wins), then every check.
-TrainConfig load_train_config(const std::filesystem::path& path, std::span<const Override> overrides);
+// The file (none when `path` is empty), then the overrides (the last of one key wins), then every
+// check.
+TrainConfig load_train_config(const std::filesystem::path& path,
+                              std::span<const Override> overrides);
 // The same for text already in memory; `source` names it in messages.
-TrainConfig parse_train_config(std::string_view toml, std::string_view source, std::span<const Override> overrides);
+TrainConfig parse_train_config(std::string_view toml, std::string_view source,
+                               std::span<const Override> overrides);
 
 // Checks between keys; load_train_config has done it already.
 void check_train_config(const TrainConfig& config);
@@ -99,12 +104,13 @@ void check_train_config(const TrainConfig& config);
 std::string to_toml(const TrainConfig& config);
 
 struct ConfigDifference {
-  std::string key;    // "optimizer.lr"
-  std::string left;   // as to_toml prints it
+  std::string key;   // "optimizer.lr"
+  std::string left;  // as to_toml prints it
   std::string right;
   friend bool operator==(const ConfigDifference&, const ConfigDifference&) = default;
 };
-std::vector<ConfigDifference> diff(const TrainConfig& left, const TrainConfig& right);  // in table order
+std::vector<ConfigDifference> diff(const TrainConfig& left,
+                                   const TrainConfig& right);  // in table order
 
 // Every key with type, default, range and meaning, for `--help`.
 std::string train_config_help();

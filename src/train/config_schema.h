@@ -1,5 +1,5 @@
-// The table of TrainConfig's fields: name, place in the struct, unit, range, meaning. Every other function about
-// configuration walks this table.
+// The table of TrainConfig's fields: name, place in the struct, unit, range, meaning. Every other
+// function about configuration walks this table.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +30,9 @@ struct ConfigField {
   FieldRef (*ref)(TrainConfig&);
   std::string_view help;
   std::string_view unit = {};
-  FieldRange range = {};                          // numbers
-  std::vector<std::string_view> choices = {};     // strings; empty: any
-  bool required = false;                          // there is no default that could be meant
+  FieldRange range = {};                           // numbers
+  std::vector<std::string_view> choices = {};      // strings; empty: any
+  bool required = false;                           // there is no default that could be meant
   std::vector<std::string_view> also_called = {};  // names used elsewhere, for suggestions only
 
   std::string key() const;  // "section.name"
@@ -40,9 +40,11 @@ struct ConfigField {
 
 std::span<const ConfigField> config_fields();
 std::span<const std::string> config_sections();
-const ConfigField* find_config_field(std::string_view section, std::string_view name);  // nullptr: none
+const ConfigField* find_config_field(std::string_view section,
+                                     std::string_view name);  // nullptr: none
 
-// "unknown key 'x' in [optimizer]; did you mean ...": the sentence for a key that is not in the table.
+// "unknown key 'x' in [optimizer]; did you mean ...": the sentence for a key that is not in the
+// table.
 std::string describe_unknown_key(std::string_view section, std::string_view name);
 std::string describe_unknown_section(std::string_view section);
 

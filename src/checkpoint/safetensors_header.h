@@ -1,0 +1,48 @@
+// The JSON header of a safetensors file as a value, and its strict parser. Kept apart from tensors:
+// it knows names, dtypes, shapes and offsets only.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace weft {
+
+inline constexpr std::uint64_t kMaxSafetensorsHeaderBytes = 100'000'000;
+inline constexpr std::uint64_t kSafetensorsPrefixBytes = 8;  // the u64 header length
+
+struct SafetensorsEntry {
+  std::string name;
+  std::string dtype;  // "F32"
+  std::vector<std::int64_t> shape;
+  std::uint64_t begin = 0;  // bytes from the start of the data
+  std::uint64_t end = 0;
+};
+
+struct SafetensorsHeader {
+  std::vector<SafetensorsEntry>
+      entries;  // in data order, covering the data without hole or overlap
+  std::map<std::string, std::string> metadata;
+};
+
+// `text`: the header's bytes, which start at file offset 8. `data_bytes`: what follows them in the
+// file. `file` names the file in messages. Every rule is checked, also that the entries cover the
+// data exactly.
+SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t data_bytes,
+                                           std::string_view file);
+
+// The header's JSON, padded with spaces so that the data starts at a multiple of 8 bytes.
+std::string format_safetensors_header(const SafetensorsHeader& header);
+
+// "F32" <-> at::kFloat. UserError names the dtype and `where`: unknown ones, and known ones that
+// libtorch lacks.
+at::ScalarType safetensors_scalar_type(std::string_view dtype, std::string_view where);
+std::string_view safetensors_dtype(
+    at::ScalarType type);  // InternalError for a type the format does not have
+std::uint64_t safetensors_element_bytes(std::string_view dtype, std::string_view where);
+
+}  // namespace weft

@@ -13,7 +13,7 @@ double exchange_ns(const CostModel& cost, std::int32_t degree, Tokens largest_me
   return static_cast<double>(degree - 1) * hop;
 }
 
-double exposed_exchange_ns(const CostModel& cost, const SequenceShare& share, double speed) {
+double exposed_exchange_ns(const CostModel& cost, const RingShare& share, double speed) {
   if (share.degree <= 1) return 0;
   const double attention = cost.attention_ns_per_pair * static_cast<double>(share.work) / speed;
   const double hidden =
@@ -31,11 +31,11 @@ Nanoseconds all_layers(const CostModel& cost, double layer_forward_ns) {
   return Nanoseconds(static_cast<double>(whole) < ns ? whole + 1 : whole);
 }
 
-Nanoseconds micro_batch_time(const CostModel& cost, std::span<const SequenceShare> shares,
+Nanoseconds micro_batch_time(const CostModel& cost, std::span<const RingShare> shares,
                              double speed) {
   double compute = cost.fixed_ns;
   double exposed = 0;
-  for (const SequenceShare& share : shares) {
+  for (const RingShare& share : shares) {
     compute += cost.attention_ns_per_pair * static_cast<double>(share.work) +
                cost.linear_ns_per_token * static_cast<double>(share.tokens.value());
     exposed += exposed_exchange_ns(cost, share, speed);

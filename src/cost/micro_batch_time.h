@@ -2,7 +2,7 @@
 // exchange explicit).
 //
 // Per layer forward: sum over the shares of (a * work + b * tokens), plus c once, both divided by
-// the rank's speed, plus for each shared sequence the exchange that its own attention cannot hide.
+// the rank's speed, plus for each ring the exchange that its own attention cannot hide.
 // K and V pieces make D-1 hops while attention runs D ring steps; the first D-1 of them hide the
 // hops. All of it is multiplied by num_layers * (1 + backward_ratio) and rounded up, so that a sum
 // of micro-batch times is never below the sum of the exact ones: lower bounds need that.
@@ -15,25 +15,26 @@
 
 namespace weft {
 
-// What a rank computes of one sequence in a micro-batch. degree == 1: the whole sequence, no
-// exchange.
-struct SequenceShare {
+// What a rank computes in a micro-batch of a whole sequence (degree 1, no exchange), or of all
+// sequences that one ring of ranks shares: their K and V travel together, hop by hop.
+struct RingShare {
   std::int64_t work = 0;    // causal pairs of this rank's queries
-  Tokens tokens;            // this rank's tokens of the sequence
-  std::int32_t degree = 1;  // ranks that share the sequence
-  Tokens largest_member{};  // most tokens that a member of the group holds; unused for degree 1
+  Tokens tokens{};          // this rank's tokens
+  std::int32_t degree = 1;  // ranks of the ring
+  // Most tokens that a member holds, summed over the ring's sequences; unused for degree 1.
+  Tokens largest_member{};
 };
 
 // (D-1) hops, each as long as the largest member's K and V need: one layer forward.
 double exchange_ns(const CostModel& cost, std::int32_t degree, Tokens largest_member);
 
 // Part of exchange_ns that the attention of this share cannot hide on a rank of this speed.
-double exposed_exchange_ns(const CostModel& cost, const SequenceShare& share, double speed);
+double exposed_exchange_ns(const CostModel& cost, const RingShare& share, double speed);
 
 // num_layers * (1 + backward_ratio) * layer_forward_ns, rounded up.
 Nanoseconds all_layers(const CostModel& cost, double layer_forward_ns);
 
-Nanoseconds micro_batch_time(const CostModel& cost, std::span<const SequenceShare> shares,
+Nanoseconds micro_batch_time(const CostModel& cost, std::span<const RingShare> shares,
                              double speed);
 
 }  // namespace weft

@@ -77,9 +77,11 @@ std::string describe(const simdjson::simdjson_error& error) {
   return text;
 }
 
-// Visits everything, since the parser checks only what is visited. Depth is bounded by the parser
-// (1024).
-void check_value(ondemand::value value) {
+// Visits everything, since the parser checks only what is visited. Depth is bounded here: the
+// parser bounds it in debug builds only.
+void check_value(ondemand::value value, int depth = 1) {
+  constexpr int kDeepest = 1024;
+  if (depth > kDeepest) throw simdjson::simdjson_error(simdjson::DEPTH_ERROR);
   switch (value.type().value()) {
     case ondemand::json_type::array:
       for (auto item : value.get_array().value()) check_value(item.value(), depth + 1);

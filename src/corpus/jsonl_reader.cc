@@ -36,21 +36,65 @@ std::string_view name_of(ondemand::json_type type) {
   return "something unknown";
 }
 
-// Visits everything, since the parser checks only what is visited. Depth is bounded by the parser
-// (1024).
-void check_value(ondemand::value value) {
+// The grammar only: a number too large for any machine type is still JSON, and we do not need its
+// value.
+bool is_json_number(std::string_view text) {
+  const auto skip_digits = [&text] {
+    const std::size_t size = std::min(text.find_first_not_of("0123456789"), text.size());
+    text.remove_prefix(size);
+    return size > 0;
+  };
+  const auto skip_one_of = [&text](std::string_view set) {
+    const bool is_there = !text.empty() && set.find(text.front()) != set.npos;
+    text.remove_prefix(is_there ? 1 : 0);
+    return is_there;
+  };
+  skip_one_of("-");
+  if (!skip_one_of("0") && !skip_digits()) return false;
+  if (skip_one_of(".") && !skip_digits()) return false;
+  if (skip_one_of("eE")) {
+    skip_one_of("+-");
+    if (!skip_digits()) return false;
+  }
+  return text.find_first_not_of(" \t\r") == text.npos;
+}
+
+std::string describe(const simdjson::simdjson_error& error) {
+  switch (error.error()) {
+    case simdjson::INCOMPLETE_ARRAY_OR_OBJECT:
+      return "its last bracket does not close its first";
+    case simdjson::INCORRECT_TYPE:
+      return "a word that is none of true, false and null";
+    case simdjson::STRING_ERROR:
+      return "a string with a wrong escape or half of a surrogate pair";
+    case simdjson::DEPTH_ERROR:
+      return "more than 1024 nested arrays and objects";
+    default:
+      break;
+  }
+  std::string text = error.what();
+  if (text.ends_with('.')) text.pop_back();
+  return text;
+}
+
+// Visits everything, since the parser checks only what is visited. Depth is bounded here: the
+// parser bounds it in debug builds only.
+void check_value(ondemand::value value, int depth = 1) {
+  constexpr int kDeepest = 1024;
+  if (depth > kDeepest) throw simdjson::simdjson_error(simdjson::DEPTH_ERROR);
   switch (value.type().value()) {
     case ondemand::json_type::array:
-      for (auto item : value.get_array().value()) check_value(item.value());
+      for (auto item : value.get_array().value()) check_value(item.value(), depth + 1);
       break;
     case ondemand::json_type::object:
       for (auto field : value.get_object().value()) {
         (void)field.unescaped_key().value();
-        check_value(field.value().value());
+        check_value(field.value().value(), depth + 1);
       }
       break;
     case ondemand::json_type::number:
-      (void)value.get_number().value();
+      if (!is_json_number(value.raw_json_token()))
+        throw simdjson::simdjson_error(simdjson::NUMBER_ERROR);
       break;
     case ondemand::json_type::string:
       (void)value.get_string().value();
@@ -221,7 +265,7 @@ std::string_view JsonlReader::text_of_line() {
     const std::size_t position =
         is_open ? Parser::position(document, line_).value_or(line_.size()) : 0;
     throw_bad(BadRecordReason::kBadJson, position,
-              fmt::format("expected one JSON object, found broken JSON: {}", error.what()));
+              fmt::format("expected one JSON object, found broken JSON: {}", describe(error)));
   }
 }
 

@@ -81,7 +81,7 @@ void World::wait(PendingTransfer& transfer) {
     } else if (transfer.num_pending == transfer.num_copying) {
       me.wake.wait(lock);  // a copy under way ends by itself
     } else if (const auto now = Clock::now(); now >= deadline) {
-      own_failure = timeout_report(ranks_, transfer, now);
+      own_failure = timeout_report(ranks_, transfer, wait_limit_, now);
     } else {
       me.wake.wait_until(lock, deadline);
     }

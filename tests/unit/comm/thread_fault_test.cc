@@ -249,6 +249,43 @@ TEST(ThreadFault, AnExceptionInTheMiddleOfAnExchangeIsTheReasonNotTheDroppedHand
   EXPECT_EQ(outcome.per_rank[2], "rank 1 failed: no memory left");
 }
 
+// Stops an exception on its way until the other rank has posted.
+struct WaitWhileUnwinding {
+  std::atomic<bool>& reached;
+  const std::atomic<bool>& posted;
+  ~WaitWhileUnwinding() {
+    reached = true;
+    while (!posted) std::this_thread::sleep_for(milliseconds(1));
+  }
+};
+
+TEST(ThreadFault, ALaterMessageNeverTakesThePlaceOfADroppedOne) {
+  std::atomic<bool> first_dropped = false, posted = false;
+  const Outcome outcome = run(2, kLong, [&](Communicator& comm) {
+    std::vector<int> data(3);
+    const OpLabel first{.operation = "first"}, second{.operation = "second"};
+    if (comm.rank() == Rank(0)) {
+      while (!first_dropped) std::this_thread::sleep_for(milliseconds(1));
+      Handle handle;
+      try {
+        handle = receive(comm, 1, data, first);  // would meet "second"
+      } catch (const CommError& error) {
+        ADD_FAILURE() << error.what();
+      }
+      posted = true;
+      handle.wait();
+      return;
+    }
+    Handle early = send(comm, 0, data, first);
+    const Handle late = send(comm, 0, data, second);
+    const WaitWhileUnwinding pause{first_dropped, posted};
+    const Handle dropped_first = std::move(early);
+    throw CustomError("the real reason");
+  });
+  EXPECT_EQ(outcome.root_cause, "the real reason");
+  EXPECT_EQ(outcome.per_rank[0], "rank 1 failed: the real reason");
+}
+
 TEST(ThreadFault, AHandleDroppedByACaughtExceptionEndsTheRankAtItsNextCall) {
   for (const bool calls_again : {true, false}) {
     const Outcome outcome = run(2, kLong, [calls_again](Communicator& comm) {

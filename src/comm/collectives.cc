@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
+#include <memory>
 #include <type_traits>
 
 #include "base/error.h"
@@ -108,7 +108,8 @@ void reduce_scatter(Communicator& comm, std::span<T> values, ReduceOp op, const 
   const std::int64_t num_rounds = std::max<std::int64_t>(1, (part(0).size() + chunk - 1) / chunk);
 
   const auto stride = static_cast<std::size_t>(std::min(chunk, part(me).size()));
-  std::vector<T> received(stride * static_cast<std::size_t>(num_ranks - 1));
+  const std::size_t num_received = stride * static_cast<std::size_t>(num_ranks - 1);
+  const auto received = std::make_unique_for_overwrite<T[]>(num_received);
   std::vector<std::span<T>> by_rank(static_cast<std::size_t>(num_ranks));
   std::vector<SendOp> sends;
   std::vector<RecvOp> recvs;
@@ -123,7 +124,7 @@ void reduce_scatter(Communicator& comm, std::span<T> values, ReduceOp op, const 
         from = mine;
         continue;
       }
-      from = std::span<T>(received).subspan(offset, mine.size());
+      from = std::span<T>(received.get(), num_received).subspan(offset, mine.size());
       offset += stride;
       sends.push_back(send_to(rank, slice(values, round_of(part(rank), round, chunk))));
       recvs.push_back(recv_from(rank, from));

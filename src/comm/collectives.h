@@ -2,9 +2,17 @@
 // every rank gets the same bits. All ranks must call the same collective with the same sizes in the
 // same order.
 //
-// Bytes sent per rank for n elements of size s on N ranks: reduce_scatter (N-1)/N * n * s,
-// all_gather the same, all_reduce their sum, broadcast (root) (N-1) * n * s, barrier N-1 empty
-// messages.
+// Bytes sent by rank r for n elements of size s on N ranks, p_r = the size of its even part:
+//   reduce_scatter  (n - p_r) * s          all_gather  (N-1) * p_r * s
+//   all_reduce      their sum; if N divides n each of the two is (N-1)/N * n * s
+//   gather_all      (N-1) * n * s          broadcast   (N-1) * n * s by the root
+//   scatter_messages  8 * (N-1) + the other ranks' messages, by the root
+//   barrier         N-1 empty messages
+// Empty parts are sent too, so ranks that disagree about n always fail instead of mixing. One rank
+// alone sends nothing. The first three use Channel::kReduce, the others Channel::kControl.
+//
+// Memory: reduce_scatter and all_reduce hold at most 4 MiB of other ranks' values (or one element
+// of each, if that is more) and go in rounds; the others hold none beyond their result.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +24,8 @@
 
 namespace weft {
 
+// A NaN of any rank makes the result NaN under every op (for min and max the first rank's NaN
+// stays). Of -0.0 and 0.0 min and max keep the first rank's. Integer sums wrap.
 enum class ReduceOp : std::uint8_t { kSum, kMin, kMax };
 
 // Part `index` of [0, count) cut into `num_parts` as equal as possible (sizes differ by at most 1,

@@ -88,15 +88,16 @@ std::string show_activity(const RankState& state, Clock::time_point now) {
 }  // namespace
 
 std::string timeout_report(std::span<const RankState> ranks, const PendingTransfer& transfer,
-                           Clock::time_point now) {
+                           std::chrono::nanoseconds wait_limit, Clock::time_point now) {
   const auto state_of = [&](Rank rank) -> const RankState& {
     return ranks[static_cast<std::size_t>(rank.value())];
   };
   std::vector<Rank> chain = awaited_ranks(transfer);
-  std::string text = fmt::format(
-      "comm: rank {} waited {} (its limit) for {} in {} on channel {}; outstanding: {}.",
-      transfer.rank, show_elapsed(state_of(transfer.rank).since, now), show_ranks(chain),
-      show(transfer.label), channel_name(transfer.channel), show_outstanding(transfer));
+  std::string text =
+      fmt::format("comm: rank {} waited {} (limit {}) for {} in {} on channel {}; outstanding: {}.",
+                  transfer.rank, show_elapsed(state_of(transfer.rank).since, now),
+                  format_duration(Nanoseconds(wait_limit.count())), show_ranks(chain),
+                  show(transfer.label), channel_name(transfer.channel), show_outstanding(transfer));
   for (std::size_t i = 0; i < chain.size(); ++i) {
     if (i == kMaxRanksShown) {
       text += fmt::format(" ({} more ranks are involved.)", chain.size() - i);

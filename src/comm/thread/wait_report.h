@@ -12,7 +12,7 @@ namespace weft::thread_transport {
 // `transfer` has waited to its limit. Follows the awaited ranks from one to the next, so that a
 // rank which holds up a whole chain is named whoever of the chain reports first.
 std::string timeout_report(std::span<const RankState> ranks, const PendingTransfer& transfer,
-                           Clock::time_point now);
+                           std::chrono::nanoseconds wait_limit, Clock::time_point now);
 
 // The peer of `op` has finished, so nobody will ever match `op`.
 std::string finished_report(const PostedOp& op);

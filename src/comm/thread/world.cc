@@ -81,7 +81,7 @@ void World::wait(PendingTransfer& transfer) {
     } else if (transfer.num_pending == transfer.num_copying) {
       me.wake.wait(lock);  // a copy under way ends by itself
     } else if (const auto now = Clock::now(); now >= deadline) {
-      own_failure = timeout_report(ranks_, transfer, now);
+      own_failure = timeout_report(ranks_, transfer, wait_limit_, now);
     } else {
       me.wake.wait_until(lock, deadline);
     }
@@ -102,6 +102,7 @@ void World::cancel(PendingTransfer& transfer) noexcept {
     std::string reason = dropped_report(transfer);
     if (std::uncaught_exceptions() > 0) {
       if (me.dropped.empty()) me.dropped = std::move(reason);
+      withdraw_all(transfer.rank);
     } else {
       set_failure(transfer.rank, std::move(reason));
     }
@@ -200,6 +201,26 @@ void World::release(PendingTransfer& transfer, std::unique_lock<std::mutex>& loc
     }
   }
   state_of(transfer.rank).wake.wait(lock, [&] { return transfer.num_copying == 0; });
+}
+
+// Otherwise a peer could meet a later message of this rank where the dropped one was, and report a
+// mismatch before the rank has said what really happened.
+void World::withdraw_all(Rank rank) {
+  const auto num_ranks = static_cast<std::size_t>(num_ranks_);
+  const auto own = static_cast<std::size_t>(rank.value());
+  for (std::size_t peer = 0; peer < num_ranks; ++peer) {
+    for (std::size_t channel = 0; channel < kNumChannels; ++channel) {
+      for (const std::size_t pair : {own * num_ranks + peer, peer * num_ranks + own}) {
+        Lane& lane = lanes_[pair * kNumChannels + channel];
+        while (lane.head != nullptr && lane.head->owner->rank == rank) {  // one kind, so one owner
+          PostedOp& op = *lane.head;
+          unlink(lane, op);
+          op.state = OpState::kDone;
+          --op.owner->num_pending;
+        }
+      }
+    }
+  }
 }
 
 const PostedOp* World::op_nobody_will_match(const PendingTransfer& transfer) const {

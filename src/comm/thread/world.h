@@ -103,6 +103,7 @@ class World {
   void unlink(Lane& lane, PostedOp& op);
   void complete(PostedOp& op);
   void release(PendingTransfer& transfer, std::unique_lock<std::mutex>& lock);
+  void withdraw_all(Rank rank);  // its queued ops; its next call or end fails the world
   const PostedOp* op_nobody_will_match(const PendingTransfer& transfer) const;
   void set_failure(Rank rank, std::string reason);
   void throw_if_failed(Rank rank);

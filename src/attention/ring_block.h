@@ -18,7 +18,8 @@ template <class T>
 class RingBlock {
  public:
   RingBlock(std::int64_t largest_rows, std::int64_t num_heads, std::int64_t head_dim)
-      : memory_(at::empty({largest_rows, 2, num_heads, head_dim}, c10::CppTypeToScalarType<T>())),
+      : memory_(
+            at::empty({largest_rows, 2, num_heads, head_dim}, c10::CppTypeToScalarType<T>::value)),
         num_heads_(num_heads),
         head_dim_(head_dim) {}
 

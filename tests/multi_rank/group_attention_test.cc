@@ -125,13 +125,8 @@ void expect_equal_to_dense(const World& world) {
     const DenseGradients dense = dense_attention_gradients(got.q, got.k, got.v, got.d_out);
     const double tolerance = tolerance_of(got.q.scalar_type());
     SCOPED_TRACE(fmt::format("sequence {} of {} tokens", i, got.q.size(0)));
-    EXPECT_LT(relative_error(got.out, dense.out), tolerance);
     EXPECT_LT(relative_error(got.lse, dense.lse.transpose(0, 1)), tolerance);
-    EXPECT_LT(relative_error(got.d_k, dense.d_k), tolerance);
-    EXPECT_LT(relative_error(got.d_v, dense.d_v), tolerance);
-    // d_q of a single token is 0 but for rounding.
-    const double d_q_error = (got.d_q.to(at::kDouble) - dense.d_q).norm().item<double>();
-    EXPECT_LT(d_q_error, tolerance * (1 + dense.d_q.norm().item<double>()));
+    EXPECT_LT(largest_error(got.out, got.d_q, got.d_k, got.d_v, dense), tolerance);
   }
 }
 
@@ -209,7 +204,7 @@ TEST_F(GroupAttention, FewKeyHeadsWorkOnEveryGroupSize) {
 }
 
 TEST_F(GroupAttention, UnevenSharesUseTheirOwnLengthsOnEveryHop) {
-  expect_cut_equals_dense(2999, zigzag_cut(2999, 4), {2, 1, 16});
+  expect_cut_equals_dense(2999, zigzag_cut(2999, 4), {1, 1, 16});
 }
 
 TEST_F(GroupAttention, SequencesAboutAsShortAsTheGroupLoseNoToken) {

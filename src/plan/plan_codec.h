@@ -1,7 +1,8 @@
 // The canonical binary form of a plan (docs/formats.md "Plan") and its JSON view.
 //
-// File layout: magic "WEFTPLAN", u32 version, u32 reserved, u64 payload bytes, u64 XXH3 of the payload, payload.
-// The plan's hash is XXH3-128 of the payload, so equal plans have equal hashes on every machine.
+// File layout: magic "WEFTPLAN", u32 version, u32 reserved, u64 payload bytes, u64 XXH3 of the
+// payload, payload. The plan's hash is XXH3-128 of the payload, so equal plans have equal hashes on
+// every machine.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +16,8 @@
 namespace weft {
 
 std::vector<std::byte> encode_plan(const StepPlan& plan);
-// Throws UserError naming `source` for wrong magic, newer version, wrong checksum, truncation, impossible counts.
-// Structure only; call validate() for meaning.
+// Throws UserError naming `source` for wrong magic, newer version, wrong checksum, truncation,
+// impossible counts. Structure only; call validate() for meaning.
 StepPlan decode_plan(std::span<const std::byte> bytes, const std::string& source);
 Hash128 plan_hash(const StepPlan& plan);
 

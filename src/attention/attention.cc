@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "attention/packed_rows.h"
+#include "attention/ring.h"
 #include "base/error.h"
 
 namespace weft {
@@ -65,37 +66,49 @@ PackedRows<T> write_rows(const at::Tensor& tensor) {
   return {tensor.data_ptr<T>(), tensor.size(1), tensor.size(2)};
 }
 
+// How and where one call computes.
+struct Call {
+  const AttentionKernel& kernel;
+  const AttentionLayout& layout;
+  const RingContext& ring;
+  double scale = 1;
+};
+
 template <class T>
-void run_forward(const AttentionKernel& kernel, const AttentionLayout& layout,
-                 const ForwardRows<T>& rows) {
-  for (const PieceRows& piece : layout.whole) {
-    kernel.forward(ForwardPair<T>{.q = rows.q.of(piece),
-                                  .k = rows.k.of(piece),
-                                  .v = rows.v.of(piece),
-                                  .q_begin = piece.range.begin,
-                                  .k_begin = piece.range.begin,
-                                  .scale = rows.scale,
-                                  .out = rows.out.of(piece),
-                                  .lse = rows.lse.of(piece)});
+void run_forward(const Call& call, const ForwardRows<T>& rows) {
+  for (const PieceRows& piece : call.layout.whole) {
+    call.kernel.forward(ForwardPair<T>{.q = rows.q.of(piece),
+                                       .k = rows.k.of(piece),
+                                       .v = rows.v.of(piece),
+                                       .q_begin = piece.range.begin,
+                                       .k_begin = piece.range.begin,
+                                       .scale = rows.scale,
+                                       .out = rows.out.of(piece),
+                                       .lse = rows.lse.of(piece)});
+  }
+  for (const SharedSequence& shared : call.layout.shared) {
+    ring_forward(RingCall{call.kernel, shared, call.ring, call.layout.slot_idx}, rows);
   }
 }
 
 template <class T>
-void run_backward(const AttentionKernel& kernel, const AttentionLayout& layout,
-                  const BackwardRows<T>& rows) {
-  for (const PieceRows& piece : layout.whole) {
-    kernel.backward(BackwardPair<T>{.q = rows.q.of(piece),
-                                    .k = rows.k.of(piece),
-                                    .v = rows.v.of(piece),
-                                    .d_out = rows.d_out.of(piece),
-                                    .lse = rows.lse.of(piece),
-                                    .delta = rows.delta.of(piece),
-                                    .q_begin = piece.range.begin,
-                                    .k_begin = piece.range.begin,
-                                    .scale = rows.scale,
-                                    .d_q = rows.d_q.of(piece),
-                                    .d_k = rows.d_k.of(piece),
-                                    .d_v = rows.d_v.of(piece)});
+void run_backward(const Call& call, const BackwardRows<T>& rows) {
+  for (const PieceRows& piece : call.layout.whole) {
+    call.kernel.backward(BackwardPair<T>{.q = rows.q.of(piece),
+                                         .k = rows.k.of(piece),
+                                         .v = rows.v.of(piece),
+                                         .d_out = rows.d_out.of(piece),
+                                         .lse = rows.lse.of(piece),
+                                         .delta = rows.delta.of(piece),
+                                         .q_begin = piece.range.begin,
+                                         .k_begin = piece.range.begin,
+                                         .scale = rows.scale,
+                                         .d_q = rows.d_q.of(piece),
+                                         .d_k = rows.d_k.of(piece),
+                                         .d_v = rows.d_v.of(piece)});
+  }
+  for (const SharedSequence& shared : call.layout.shared) {
+    ring_backward(RingCall{call.kernel, shared, call.ring, call.layout.slot_idx}, rows);
   }
 }
 
@@ -121,40 +134,38 @@ at::Tensor make_delta(const at::Tensor& out, const at::Tensor& d_out) {
 }
 
 template <class T>
-AttentionResult forward_in(const AttentionKernel& kernel, const AttentionLayout& layout,
-                           const AttentionShape& shape, const at::Tensor& q, const at::Tensor& k,
+AttentionResult forward_in(const Call& call, const at::Tensor& q, const at::Tensor& k,
                            const at::Tensor& v) {
-  AttentionResult result{at::zeros_like(q),
-                         at::full({shape.num_heads, layout.num_rows},
-                                  -std::numeric_limits<double>::infinity(), q.options())};
-  run_forward(kernel, layout,
-              ForwardRows<T>{.q = read_rows<T>(q),
-                             .k = read_rows<T>(k),
-                             .v = read_rows<T>(v),
-                             .scale = shape.softmax_scale(),
-                             .out = write_rows<T>(result.out),
-                             .lse = {result.lse.data_ptr<T>(), layout.num_rows}});
+  const std::int64_t num_rows = q.size(0), num_heads = q.size(1);
+  AttentionResult result{
+      at::zeros_like(q),
+      at::full({num_heads, num_rows}, -std::numeric_limits<double>::infinity(), q.options())};
+  run_forward(call, ForwardRows<T>{.q = read_rows<T>(q),
+                                   .k = read_rows<T>(k),
+                                   .v = read_rows<T>(v),
+                                   .scale = call.scale,
+                                   .out = write_rows<T>(result.out),
+                                   .lse = {result.lse.data_ptr<T>(), num_rows}});
   return result;
 }
 
 template <class T>
-AttentionGradients backward_in(const AttentionKernel& kernel, const AttentionLayout& layout,
-                               const AttentionShape& shape, const at::Tensor& q,
-                               const at::Tensor& k, const at::Tensor& v,
-                               const AttentionResult& result, const at::Tensor& d_out) {
+AttentionGradients backward_in(const Call& call, const at::Tensor& q, const at::Tensor& k,
+                               const at::Tensor& v, const AttentionResult& result,
+                               const at::Tensor& d_out) {
+  const std::int64_t num_rows = q.size(0);
   AttentionGradients gradients{at::zeros_like(q), at::zeros_like(k), at::zeros_like(v)};
-  const at::Tensor delta = make_delta<T>(result.out, d_out);
-  run_backward(kernel, layout,
-               BackwardRows<T>{.q = read_rows<T>(q),
-                               .k = read_rows<T>(k),
-                               .v = read_rows<T>(v),
-                               .d_out = read_rows<T>(d_out),
-                               .lse = {result.lse.data_ptr<T>(), layout.num_rows},
-                               .delta = {delta.data_ptr<T>(), layout.num_rows},
-                               .scale = shape.softmax_scale(),
-                               .d_q = write_rows<T>(gradients.d_q),
-                               .d_k = write_rows<T>(gradients.d_k),
-                               .d_v = write_rows<T>(gradients.d_v)});
+  const at::Tensor delta = make_delta<T>(result.out, d_out);  // [H, T]
+  run_backward(call, BackwardRows<T>{.q = read_rows<T>(q),
+                                     .k = read_rows<T>(k),
+                                     .v = read_rows<T>(v),
+                                     .d_out = read_rows<T>(d_out),
+                                     .lse = {result.lse.data_ptr<T>(), num_rows},
+                                     .delta = {delta.data_ptr<T>(), num_rows},
+                                     .scale = call.scale,
+                                     .d_q = write_rows<T>(gradients.d_q),
+                                     .d_k = write_rows<T>(gradients.d_k),
+                                     .d_v = write_rows<T>(gradients.d_v)});
   return gradients;
 }
 
@@ -169,8 +180,9 @@ AttentionResult attention_forward(const AttentionKernel& kernel, const Attention
                                   const at::Tensor& k, const at::Tensor& v,
                                   const RingContext& ring) {
   check_inputs(layout, shape, q, k, v, ring);
-  if (q.scalar_type() == at::kDouble) return forward_in<double>(kernel, layout, shape, q, k, v);
-  return forward_in<float>(kernel, layout, shape, q, k, v);
+  const Call call{kernel, layout, ring, shape.softmax_scale()};
+  if (q.scalar_type() == at::kDouble) return forward_in<double>(call, q, k, v);
+  return forward_in<float>(call, q, k, v);
 }
 
 AttentionGradients attention_backward(const AttentionKernel& kernel, const AttentionLayout& layout,
@@ -183,10 +195,9 @@ AttentionGradients attention_backward(const AttentionKernel& kernel, const Atten
   check_tensor(result.out, shapes.rows, q.scalar_type(), "out");
   check_tensor(result.lse, shapes.stats, q.scalar_type(), "lse");
   check_tensor(d_out, shapes.rows, q.scalar_type(), "d_out");
-  if (q.scalar_type() == at::kDouble) {
-    return backward_in<double>(kernel, layout, shape, q, k, v, result, d_out);
-  }
-  return backward_in<float>(kernel, layout, shape, q, k, v, result, d_out);
+  const Call call{kernel, layout, ring, shape.softmax_scale()};
+  if (q.scalar_type() == at::kDouble) return backward_in<double>(call, q, k, v, result, d_out);
+  return backward_in<float>(call, q, k, v, result, d_out);
 }
 
 }  // namespace weft

@@ -10,8 +10,9 @@ namespace weft {
 
 struct ClusterSpec {
   std::int32_t num_ranks = 1;
-  std::int32_t ranks_per_node = 1;  // ranks [k * ranks_per_node, (k + 1) * ranks_per_node) share node k
-  std::vector<double> speed;        // [num_ranks], relative: 1 = the cost model's device; empty = all 1
+  std::int32_t ranks_per_node =
+      1;                      // ranks [k * ranks_per_node, (k + 1) * ranks_per_node) share node k
+  std::vector<double> speed;  // [num_ranks], relative: 1 = the cost model's device; empty = all 1
   friend bool operator==(const ClusterSpec&, const ClusterSpec&) = default;
 
   double speed_of(Rank rank) const;  // > 0
@@ -21,5 +22,9 @@ struct ClusterSpec {
 
 // N equal ranks. UserError unless num_ranks >= 1 and ranks_per_node >= 1.
 ClusterSpec uniform_cluster(std::int32_t num_ranks, std::int32_t ranks_per_node);
+
+// UserError unless the counts are at least 1 and `speed` is empty or has one value in [1e-6, 1e6]
+// for each rank.
+void validate(const ClusterSpec& cluster);
 
 }  // namespace weft

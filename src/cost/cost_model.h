@@ -1,9 +1,11 @@
-// CostModel: the time of a micro-batch (design section 3 "Time"; ByteScale Eq. 3 with the exchange made explicit).
+// CostModel: the time of a micro-batch (design section 3 "Time"; ByteScale Eq. 3 with the exchange
+// made explicit).
 //
-// A micro-batch costs, per layer and forward: the sum over its pieces of (a * work + b * tokens), plus c once,
-// plus the exchange that compute cannot hide; the backward pass costs `backward_ratio` times that. `work` counts
-// causal (query, key) pairs that the rank computes. Results are rounded to int64 nanoseconds; the file is built
-// without floating-point contraction, so every CPU decides alike.
+// A micro-batch costs, per layer and forward: the sum over its pieces of (a * work + b * tokens),
+// plus c once, plus the exchange that compute cannot hide; the backward pass costs `backward_ratio`
+// times that. `work` counts causal (query, key) pairs that the rank computes. Results are rounded
+// to int64 nanoseconds; the file is built without floating-point contraction, so every CPU decides
+// alike.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +30,8 @@ struct CostModel {
   friend bool operator==(const CostModel&, const CostModel&) = default;
 };
 
-// JSON file with "schema": "weft.cost.v1" (docs/formats.md "Cost file"). UserError on unknown keys, missing keys,
-// negative or non-finite values, newer schema.
+// JSON file with "schema": "weft.cost.v1" (docs/formats.md "Cost file"). UserError on unknown keys,
+// missing keys, negative or non-finite values, newer schema.
 CostModel load_cost_model(const std::filesystem::path& path);
 void save_cost_model(const std::filesystem::path& path, const CostModel& cost);
 

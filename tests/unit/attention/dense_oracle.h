@@ -1,7 +1,9 @@
-// The independent truth for attention: materialised scores and softmax in ATen, gradients by its autograd, in double.
-// For small sizes only. Letters: Q queries, S keys, H heads, K key/value heads, D head_dim.
+// The independent truth for attention: materialised scores and softmax in ATen, gradients by its
+// autograd, in double. For small sizes only. Letters: Q queries, S keys, H heads, K key/value
+// heads, D head_dim.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -70,12 +72,30 @@ inline DenseGradients dense_attention_gradients(const at::Tensor& q, const at::T
   return {dense.out.detach(), dense.lse.detach(), q_leaf.grad(), k_leaf.grad(), v_leaf.grad()};
 }
 
-// ||got - expected||_2 / max(||expected||_2, 1e-3): infinite when shapes differ, NaN when a NaN is in either.
-inline double relative_error(const at::Tensor& got, const at::Tensor& expected) {
+// ||got - expected||_2 / max(||expected||_2, floor): infinite when shapes differ, NaN when a NaN is
+// in either.
+inline double relative_error(const at::Tensor& got, const at::Tensor& expected,
+                             double floor = 1e-3) {
   if (got.sizes() != expected.sizes()) return std::numeric_limits<double>::infinity();
   const at::Tensor truth = expected.to(at::kDouble);
   const double difference = (got.to(at::kDouble) - truth).norm().item<double>();
-  return difference / std::max(truth.norm().item<double>(), 1e-3);
+  return difference / std::max(truth.norm().item<double>(), floor);
+}
+
+// The largest error of out, d_q, d_k and d_v. The first token's d_q and share of d_k are
+// differences that cancel to 0, so their rounding is measured against d_v, which is of the size of
+// what cancels.
+inline double largest_error(const at::Tensor& out, const at::Tensor& d_q, const at::Tensor& d_k,
+                            const at::Tensor& d_v, const DenseGradients& dense) {
+  const double floor = dense.d_v.norm().item<double>();
+  double largest = 0;
+  for (const double error :
+       {relative_error(out, dense.out), relative_error(d_q, dense.d_q, floor),
+        relative_error(d_k, dense.d_k, floor), relative_error(d_v, dense.d_v)}) {
+    if (!(error <= largest)) largest = error;  // a NaN too
+    if (std::isnan(largest)) return largest;
+  }
+  return largest;
 }
 
 }  // namespace weft

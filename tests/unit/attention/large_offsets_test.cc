@@ -1,4 +1,5 @@
-// Rows whose element offsets lie beyond 2^31 and 2^32, in sparse memory of which only the touched pages exist.
+// Rows whose element offsets lie beyond 2^31 and 2^32, in sparse memory of which only the touched
+// pages exist.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -12,7 +13,8 @@ namespace weft {
 namespace {
 
 constexpr std::int64_t kTokens = 6;
-constexpr std::int64_t kRowStride = (std::int64_t{1} << 30) + 5;  // row 2 is beyond 2^31, row 4 beyond 2^32
+constexpr std::int64_t kRowStride =
+    (std::int64_t{1} << 30) + 5;  // row 2 is beyond 2^31, row 4 beyond 2^32
 constexpr std::int64_t kHeadStride = (std::int64_t{1} << 31) + 3;
 
 // [kTokens] rows, kRowStride apart; zero where never written.
@@ -57,7 +59,9 @@ struct SparseRows {
     }
     return rows;
   }
-  HeadRows<const float> in() const { return {memory.data(), kTokens, num_heads, head_dim, kRowStride}; }
+  HeadRows<const float> in() const {
+    return {memory.data(), kTokens, num_heads, head_dim, kRowStride};
+  }
   HeadRows<float> out() { return {memory.data(), kTokens, num_heads, head_dim, kRowStride}; }
 };
 
@@ -93,12 +97,22 @@ TEST_P(LargeOffsets, RowsBeyondTwoToThe32AreReadAndWrittenWhereTheyAre) {
           static_cast<float>(dense_delta[row][head].item<double>());
     }
   }
-  kernel->forward(ForwardPair<float>{.q = q.in(), .k = k.in(), .v = v.in(), .scale = 0.5,
-                                     .out = out.out(), .lse = {lse.data(), kHeadStride}});
-  kernel->backward(BackwardPair<float>{.q = q.in(), .k = k.in(), .v = v.in(), .d_out = d_out.in(),
+  kernel->forward(ForwardPair<float>{.q = q.in(),
+                                     .k = k.in(),
+                                     .v = v.in(),
+                                     .scale = 0.5,
+                                     .out = out.out(),
+                                     .lse = {lse.data(), kHeadStride}});
+  kernel->backward(BackwardPair<float>{.q = q.in(),
+                                       .k = k.in(),
+                                       .v = v.in(),
+                                       .d_out = d_out.in(),
                                        .lse = {lse.data(), kHeadStride},
-                                       .delta = {delta.data(), kHeadStride}, .scale = 0.5,
-                                       .d_q = d_q.out(), .d_k = d_k.out(), .d_v = d_v.out()});
+                                       .delta = {delta.data(), kHeadStride},
+                                       .scale = 0.5,
+                                       .d_q = d_q.out(),
+                                       .d_k = d_k.out(),
+                                       .d_v = d_v.out()});
   EXPECT_LT(relative_error(out.read(), dense.out), 1e-6);
   EXPECT_LT(relative_error(d_q.read(), dense.d_q), 2e-6);
   EXPECT_LT(relative_error(d_k.read(), dense.d_k), 2e-6);

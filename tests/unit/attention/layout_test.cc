@@ -7,7 +7,8 @@
 namespace weft {
 namespace {
 
-// Rank 1 of a plan: sequence 0 shared with others in plan group 5, sequence 1 in group 2, sequence 2 whole.
+// Rank 1 of a plan: sequence 0 shared with others in plan group 5, sequence 1 in group 2, sequence
+// 2 whole.
 PlanSlice make_slice() {
   PlanSlice slice;
   slice.sequences = {{10, 20_tok, 20}, {11, 9_tok, 9}, {12, 4_tok, 4}};

@@ -19,10 +19,10 @@ TYPED_TEST_SUITE(LseMerge, Dtypes);
 
 TYPED_TEST(LseMerge, DistantPartialsLeaveTheLargerOneInBothOrders) {
   for (const bool larger_first : {true, false}) {
-    std::array<TypeParam, 2> out = larger_first ? std::array<TypeParam, 2>{3, 4}
-                                                : std::array<TypeParam, 2>{1, 2};
-    const std::array<TypeParam, 2> incoming = larger_first ? std::array<TypeParam, 2>{1, 2}
-                                                           : std::array<TypeParam, 2>{3, 4};
+    std::array<TypeParam, 2> out =
+        larger_first ? std::array<TypeParam, 2>{3, 4} : std::array<TypeParam, 2>{1, 2};
+    const std::array<TypeParam, 2> incoming =
+        larger_first ? std::array<TypeParam, 2>{1, 2} : std::array<TypeParam, 2>{3, 4};
     TypeParam lse = larger_first ? 100 : -100;
     merge_row<TypeParam>(out.data(), lse, incoming.data(), 1, larger_first ? -100 : 100, 2);
     EXPECT_EQ(lse, TypeParam(100));

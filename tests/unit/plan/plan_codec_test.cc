@@ -79,44 +79,24 @@ TEST(PlanCodec, TheBytesAreThoseOfTheTable) {
   plan.sequences = {{9, 10_tok, 11}};
   plan.groups = {{12, 13, {Rank(14)}}};
   plan.ranks = {{MicroBatch{15, 0.5, {{16, 17, {18, 19}}}}}};
-  const std::vector<int> expected = {'W', 'E', 'F', 'T',  'P',  'L', 'A',
-                                     'N', 1,   0,   0,    0,    0,   0,
-                                     0,   0,  // magic, version, reserved
-                                     0,   0,   0,   0,    0,    0,   0,
-                                     0,   0,   0,   0,    0,    0,   0,
-                                     0,   0,  // length, checksum: below
-                                     1,   0,   0,   0,    0,    0,   0,
-                                     0,   2,   0,   0,    0,    0,   0,
-                                     0,   0,  // step, seed
-                                     3,   0,   0,   0,    'h',  'd', 'p',
-                                     3,   0,   0,   0,  // strategy, num_ranks
-                                     4,   0,   0,   0,    0,    0,   0,
-                                     0,   5,   0,   0,    0,    1,  // capacity, num_layers,
-                                                                    // weighting
-                                     7,   0,   0,   0,    0,    0,   0,
-                                     0,   6,   0,   0,    0,    0,   0,
-                                     0,   0,   8,   0,    0,    0,  // makespan, bound, num_slots
-                                     1,   0,   0,   0,    0,    0,   0,
-                                     0,  // sequences
-                                     9,   0,   0,   0,    0,    0,   0,
-                                     0,   10,  0,   0,    0,    0,   0,
-                                     0,   0,   11,  0,    0,    0,   0,
-                                     0,   0,   0,   1,    0,    0,   0,
-                                     0,   0,   0,   0,  // groups
-                                     12,  0,   0,   0,    13,   0,   0,
-                                     0,   1,   0,   0,    0,    0,   0,
-                                     0,   0,   14,  0,    0,    0,   1,
-                                     0,   0,   0,   0,    0,    0,   0,
-                                     1,   0,   0,   0,    0,    0,   0,
-                                     0,  // ranks, micro-batches of rank 0
-                                     15,  0,   0,   0,    0,    0,   0,
-                                     0,   0,   0,   0xe0, 0x3f,  // slot, offload ratio 0.5
-                                     1,   0,   0,   0,    0,    0,   0,
-                                     0,   16,  0,   0,    0,    17,  0,
-                                     0,   0,  // pieces
-                                     18,  0,   0,   0,    0,    0,   0,
-                                     0,   19,  0,   0,    0,    0,   0,
-                                     0,   0};
+  const std::vector<int> expected = {
+      'W', 'E', 'F', 'T', 'P', 'L', 'A', 'N', 1, 0, 0, 0, 0, 0, 0, 0,  // magic, version, reserved
+      0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,                  // length, checksum: below
+      1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0,                  // step, seed
+      3, 0, 0, 0, 'h', 'd', 'p', 3, 0, 0, 0,                           // strategy, num_ranks
+      4, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 1,                           // capacity, num_layers,
+                                                                       // weighting
+      7, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0,      // makespan, bound, num_slots
+      1, 0, 0, 0, 0, 0, 0,
+      0,  // sequences
+      9, 0, 0, 0, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0, 0, 0, 11, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0,
+      0,  // groups
+      12, 0, 0, 0, 13, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 14, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0,
+      0, 0, 0, 0, 0,
+      0,                                                 // ranks, micro-batches of rank 0
+      15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xe0, 0x3f,         // slot, offload ratio 0.5
+      1, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 17, 0, 0, 0,  // pieces
+      18, 0, 0, 0, 0, 0, 0, 0, 19, 0, 0, 0, 0, 0, 0, 0};
   std::vector<std::byte> bytes;
   for (const int value : expected) bytes.push_back(static_cast<std::byte>(value));
   reseal(bytes);
@@ -297,9 +277,11 @@ TEST(PlanJson, SaysWhatThePlanSays) {
 TEST(PlanJson, HasItsKeysInAFixedOrder) {
   std::ostringstream out;
   write_plan_json(out, example_plan(0));
+  const auto json = nlohmann::ordered_json::parse(out.str());
   std::vector<std::string> keys;
-  for (const auto& [key, value] : nlohmann::ordered_json::parse(out.str()).items())
+  for (const auto& [key, value] : json.items()) {
     keys.push_back(key);
+  }
   EXPECT_THAT(keys, testing::ElementsAre("format", "version", "hash", "step", "seed", "strategy",
                                          "num_ranks", "capacity_tokens", "num_layers", "weighting",
                                          "num_slots", "makespan_ns", "lower_bound_ns", "gap",
@@ -313,12 +295,12 @@ TEST(PlanJson, EscapesTheStrategyAndTurnsWhatJsonCannotSayIntoNull) {
   plan.makespan = 1_ns;
   plan.ranks = {{MicroBatch{0, std::numeric_limits<double>::quiet_NaN(), {}}}};
   nlohmann::json json = json_of(plan);
-  EXPECT_EQ(json["strategy"], plan.strategy);
-  EXPECT_EQ(json["seed"], plan.seed);
+  EXPECT_EQ(json["strategy"].get<std::string>(), plan.strategy);
+  EXPECT_EQ(json["seed"].get<std::uint64_t>(), plan.seed);
   EXPECT_TRUE(json["gap"].is_null());
   EXPECT_TRUE(json["ranks"][0][0]["offload_ratio"].is_null());
   plan.strategy = "not UTF-8: \xff";
-  EXPECT_EQ(json_of(plan)["strategy"], "not UTF-8: \xef\xbf\xbd");
+  EXPECT_EQ(json_of(plan)["strategy"].get<std::string>(), "not UTF-8: \xef\xbf\xbd");
 }
 
 }  // namespace

@@ -1,0 +1,46 @@
+#include "cost/micro_batch_time.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace weft {
+
+double exchange_ns(const CostModel& cost, std::int32_t degree, Tokens largest_member) {
+  if (degree <= 1) return 0;
+  const double hop =
+      cost.hop_fixed_ns + cost.hop_ns_per_token * static_cast<double>(largest_member.value());
+  return static_cast<double>(degree - 1) * hop;
+}
+
+double exposed_exchange_ns(const CostModel& cost, const RingShare& share, double speed) {
+  if (share.degree <= 1) return 0;
+  const double attention = cost.attention_ns_per_pair * static_cast<double>(share.work) / speed;
+  const double hidden =
+      attention * static_cast<double>(share.degree - 1) / static_cast<double>(share.degree);
+  return std::max(0.0, exchange_ns(cost, share.degree, share.largest_member) - hidden);
+}
+
+Nanoseconds all_layers(const CostModel& cost, double layer_forward_ns) {
+  const double ns =
+      static_cast<double>(cost.num_layers) * (1 + cost.backward_ratio) * layer_forward_ns;
+  WEFT_USER_CHECK(ns < 4e18,
+                  "cost: a time of {} ns does not fit; the coefficients of '{}' are too large", ns,
+                  cost.name);
+  const auto whole = static_cast<std::int64_t>(ns);
+  return Nanoseconds(static_cast<double>(whole) < ns ? whole + 1 : whole);
+}
+
+Nanoseconds micro_batch_time(const CostModel& cost, std::span<const RingShare> shares,
+                             double speed) {
+  double compute = cost.fixed_ns;
+  double exposed = 0;
+  for (const RingShare& share : shares) {
+    compute += cost.attention_ns_per_pair * static_cast<double>(share.work) +
+               cost.linear_ns_per_token * static_cast<double>(share.tokens.value());
+    exposed += exposed_exchange_ns(cost, share, speed);
+  }
+  return all_layers(cost, compute / speed + exposed);
+}
+
+}  // namespace weft

@@ -1,0 +1,154 @@
+#include "plan/evaluate.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "cost/micro_batch_time.h"
+#include "plan/slot_order.h"
+
+namespace weft {
+namespace {
+
+// Most tokens that a member of each group holds.
+std::vector<Tokens> largest_members(const StepPlan& plan) {
+  std::vector<Tokens> largest(plan.groups.size());
+  for (const auto& micro_batches : plan.ranks) {
+    for (const MicroBatch& micro_batch : micro_batches) {
+      for (std::size_t p = 0; p < micro_batch.pieces.size();) {
+        const std::int32_t group_idx = micro_batch.pieces[p].group_idx;
+        std::int64_t tokens = 0;
+        const std::size_t first = p;
+        while (p < micro_batch.pieces.size() && micro_batch.pieces[p].group_idx == group_idx &&
+               (p == first || group_idx != kNoGroup)) {
+          tokens += micro_batch.pieces[p++].range.size();
+        }
+        if (group_idx == kNoGroup) continue;
+        Tokens& member = largest[static_cast<std::size_t>(group_idx)];
+        member = std::max(member, Tokens(tokens));
+      }
+    }
+  }
+  return largest;
+}
+
+// Groups that follow each other in a slot with the same ranks are one ring: a packed micro-batch
+// that is shared as a whole pays each hop once.
+std::vector<std::int32_t> rings_of_groups(const StepPlan& plan) {
+  std::vector<std::int32_t> rings(plan.groups.size());
+  std::int32_t ring = 0;
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+    const bool same = g > 0 && plan.groups[g - 1].slot_idx == plan.groups[g].slot_idx &&
+                      plan.groups[g - 1].ranks == plan.groups[g].ranks;
+    rings[g] = same || g == 0 ? ring : ++ring;
+  }
+  return rings;
+}
+
+// One share for each whole sequence and each ring of a micro-batch; the pieces of a group lie
+// together (validate).
+void collect_shares(const StepPlan& plan, const MicroBatch& micro_batch,
+                    const std::vector<Tokens>& largest, const std::vector<std::int32_t>& rings,
+                    std::vector<RingShare>& shares) {
+  shares.clear();
+  std::int32_t previous_ring = -1;
+  std::int32_t previous_group = kNoGroup;
+  for (const Piece& piece : micro_batch.pieces) {
+    const bool shared = piece.group_idx != kNoGroup;
+    const auto g = static_cast<std::size_t>(piece.group_idx);
+    if (!shared || rings[g] != previous_ring) shares.emplace_back();
+    RingShare& share = shares.back();
+    if (shared && piece.group_idx != previous_group) {
+      share.degree = static_cast<std::int32_t>(plan.groups[g].ranks.size());
+      share.largest_member += largest[g];
+    }
+    share.work += causal_work(piece.range);
+    share.tokens += Tokens(piece.range.size());
+    previous_ring = shared ? rings[g] : -1;
+    previous_group = piece.group_idx;
+  }
+}
+
+void summarize(const StepPlan& plan, Evaluation& result) {
+  for (const Group& group : plan.groups) {
+    const auto degree = static_cast<std::int32_t>(group.ranks.size());
+    result.exchange_tokens +=
+        plan.sequences[static_cast<std::size_t>(group.sequence_idx)].tokens * (degree - 1);
+    result.max_degree = std::max(result.max_degree, degree);
+  }
+  result.sharded_sequences = static_cast<std::int64_t>(plan.groups.size());
+  if (result.max_degree == 0 && !plan.sequences.empty()) result.max_degree = 1;
+  Nanoseconds total;
+  Nanoseconds largest;
+  for (const RankTime& rank : result.ranks) {
+    total += rank.busy;
+    largest = std::max(largest, rank.busy);
+  }
+  if (total == Nanoseconds(0)) return;
+  const double mean = static_cast<double>(total.value()) / plan.num_ranks;
+  result.imbalance = static_cast<double>(largest.value()) / mean;
+  result.idle_share = 1 - mean / static_cast<double>(result.makespan.value());
+}
+
+}  // namespace
+
+Evaluation evaluate(const StepPlan& plan, const CostModel& cost, const ClusterSpec& cluster) {
+  validate(cluster);
+  WEFT_USER_CHECK(cluster.num_ranks == plan.num_ranks,
+                  "evaluate: the plan is for {} ranks, the cluster has {}", plan.num_ranks,
+                  cluster.num_ranks);
+  const std::vector<Tokens> largest = largest_members(plan);
+  const std::vector<std::int32_t> rings = rings_of_groups(plan);
+
+  Evaluation result;
+  result.ranks.resize(plan.ranks.size());
+  result.slots.resize(static_cast<std::size_t>(plan.num_slots));
+  std::vector<Nanoseconds> duration(result.slots.size());
+  std::vector<RingShare> shares;
+  for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
+    const double speed = cluster.speed_of(Rank(static_cast<std::int64_t>(r)));
+    RankTime& rank = result.ranks[r];
+    for (const MicroBatch& micro_batch : plan.ranks[r]) {
+      collect_shares(plan, micro_batch, largest, rings, shares);
+      const Nanoseconds time = micro_batch_time(cost, shares, speed);
+      rank.busy += time;
+      ++rank.num_micro_batches;
+      for (const RingShare& share : shares) {
+        rank.tokens += share.tokens;
+        rank.work += share.work;
+      }
+      Nanoseconds& slot = duration[static_cast<std::size_t>(micro_batch.slot_idx)];
+      slot = std::max(slot, time);
+    }
+  }
+
+  // The micro-batches of each slot, as (rank) lists in one array.
+  std::vector<std::size_t> first(result.slots.size() + 1);
+  for (const auto& micro_batches : plan.ranks) {
+    for (const MicroBatch& m : micro_batches) ++first[static_cast<std::size_t>(m.slot_idx) + 1];
+  }
+  for (std::size_t s = 0; s < result.slots.size(); ++s) first[s + 1] += first[s];
+  std::vector<std::size_t> next(first.begin(), first.end() - 1);
+  std::vector<std::size_t> members(first.back());
+  for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
+    for (const MicroBatch& m : plan.ranks[r])
+      members[next[static_cast<std::size_t>(m.slot_idx)]++] = r;
+  }
+
+  const SlotOrder order = order_slots(plan);
+  WEFT_USER_CHECK(order.cycle.empty(), "evaluate: cycle of slots: {}", describe_cycle(order.cycle));
+  for (const std::int32_t slot_idx : order.slots) {
+    const auto s = static_cast<std::size_t>(slot_idx);
+    SlotTime& slot = result.slots[s];
+    for (std::size_t i = first[s]; i < first[s + 1]; ++i) {
+      slot.start = std::max(slot.start, result.ranks[members[i]].finish);
+    }
+    slot.end = slot.start + duration[s];
+    for (std::size_t i = first[s]; i < first[s + 1]; ++i)
+      result.ranks[members[i]].finish = slot.end;
+    result.makespan = std::max(result.makespan, slot.end);
+  }
+  summarize(plan, result);
+  return result;
+}
+
+}  // namespace weft

@@ -1,0 +1,47 @@
+// evaluate(plan): the predicted time of a plan (design section 3 "Time"). It alone gives the
+// makespan, whatever strategy made the plan.
+//
+// A slot starts when all its ranks are free and lasts as long as its slowest micro-batch; its ranks
+// are free again when it ends. Deterministic; time O(micro-batches + pieces + groups).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cluster/cluster_spec.h"
+#include "cost/cost_model.h"
+#include "plan/step_plan.h"
+
+namespace weft {
+
+struct SlotTime {
+  Nanoseconds start;
+  Nanoseconds end;
+  friend bool operator==(const SlotTime&, const SlotTime&) = default;
+};
+
+struct RankTime {
+  Nanoseconds busy;    // sum of its micro-batches' own times, exposed exchange included
+  Nanoseconds finish;  // end of its last slot; 0 without one
+  Tokens tokens;
+  std::int64_t work = 0;  // causal (query, key) pairs
+  std::int64_t num_micro_batches = 0;
+  friend bool operator==(const RankTime&, const RankTime&) = default;
+};
+
+struct Evaluation {
+  Nanoseconds makespan;
+  std::vector<RankTime> ranks;  // [num_ranks]
+  std::vector<SlotTime> slots;  // [num_slots]
+  Tokens exchange_tokens;  // tokens of K and V sent, summed over hops and ranks: one layer forward
+  std::int64_t sharded_sequences = 0;
+  std::int32_t max_degree = 0;  // 1 when nothing is shared, 0 for an empty plan
+  double idle_share = 0;        // 1 - busy time / (num_ranks * makespan)
+  double imbalance = 1;         // largest / mean busy time over ranks
+};
+
+// REQUIRES: validate(plan) passes. UserError when the cluster has another number of ranks than the
+// plan.
+Evaluation evaluate(const StepPlan& plan, const CostModel& cost, const ClusterSpec& cluster);
+
+}  // namespace weft

@@ -1,0 +1,264 @@
+#include "plan/hdp_search.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "base/random.h"
+#include "plan/lower_bound.h"
+#include "plan/sequence_time.h"
+
+namespace weft {
+namespace {
+
+// The search stops when the makespan is this near to the bound.
+constexpr double kNearEnough = 1.002;
+constexpr std::int64_t kScheduleBudget = 300'000;  // full schedules, counted in sequences + ranks
+constexpr std::int64_t kEstimateBudget = 200'000;  // estimates, counted in groups
+// Above this many sequences the liquid estimate is as good as a full schedule.
+constexpr std::size_t kManySequences = 1000;
+
+using Requests = std::vector<GroupRequest>;
+using Degrees = std::vector<std::int32_t>;
+
+class HdpSearch {
+ public:
+  HdpSearch(const PlanRequest& request, const StepPlan& plan)
+      : sequences_(plan.sequences),
+        cost_(request.cost),
+        capacity_(request.options.capacity),
+        num_ranks_(request.cluster.num_ranks),
+        scheduler_(plan.sequences, request.cost, request.cluster, request.options.capacity),
+        bound_(lower_bound(plan.sequences, request.cost, request.cluster, request.options.capacity)
+                   .best()),
+        schedule_cost_(static_cast<std::int64_t>(plan.sequences.size()) +
+                       request.cluster.num_ranks),
+        use_estimates_(request.cluster.speed.empty() && plan.sequences.size() > kManySequences) {
+    for (const SequenceSpec& sequence : sequences_)
+      smallest_.push_back(smallest_degree(sequence.tokens, capacity_));
+  }
+
+  GangSchedule run() {
+    try_orders(smallest_);
+    search_limits();
+    if (use_estimates_) {
+      refine_by_estimate();
+    } else {
+      refine_by_schedule();
+      keep_whole_where_free();
+    }
+    return std::move(*best_);
+  }
+
+ private:
+  bool near_enough(Nanoseconds makespan) const {
+    return static_cast<double>(makespan.value()) <=
+           kNearEnough * static_cast<double>(bound_.value());
+  }
+  bool can_schedule() const { return !best_ || scheduled_ + schedule_cost_ <= kScheduleBudget; }
+  std::int32_t most_ranks(std::size_t i) const {
+    return static_cast<std::int32_t>(
+        std::min<std::int64_t>(num_ranks_, sequences_[i].tokens.value()));
+  }
+
+  // Runs the requests; keeps them when they are better, or as good and `or_equal`.
+  bool try_requests(const Requests& requests, bool or_equal = false) {
+    if (!can_schedule()) return false;
+    scheduled_ += schedule_cost_;
+    GangSchedule schedule = scheduler_.run(requests);
+    if (best_ && (schedule.makespan > best_->makespan ||
+                  (schedule.makespan == best_->makespan && !or_equal))) {
+      return false;
+    }
+    best_ = std::move(schedule);
+    requests_ = requests;
+    return true;
+  }
+
+  void try_orders(const Degrees& degrees) {
+    struct Keyed {
+      std::int64_t time = 0;
+      GroupRequest request;
+    };
+    std::vector<Keyed> groups;
+    for (std::size_t i = 0; i < degrees.size(); ++i) {
+      if (degrees[i] == 1) continue;
+      groups.push_back({sequence_time(cost_, sequences_[i].tokens, degrees[i], 1.0).value(),
+                        {.sequence_idx = static_cast<std::int32_t>(i), .degree = degrees[i]}});
+    }
+    const auto try_by = [&](auto key) {
+      if (best_ && near_enough(best_->makespan)) return;
+      std::stable_sort(groups.begin(), groups.end(),
+                       [&](const Keyed& a, const Keyed& b) { return key(a) > key(b); });
+      Requests requests;
+      for (const Keyed& group : groups) requests.push_back(group.request);
+      try_requests(requests);
+    };
+    try_by([](const Keyed& group) { return group.time; });
+    try_by([](const Keyed& group) { return group.time * group.request.degree; });
+    try_by([](const Keyed& group) { return std::pair(group.request.degree, group.time); });
+  }
+
+  // The smallest degrees with which every sequence alone would finish within T, for T from the
+  // bound upwards.
+  void search_limits() {
+    constexpr std::array<int, 10> kPercent{100, 103, 107, 112, 120, 135, 150, 175, 200, 300};
+    Degrees previous = smallest_;
+    for (const int percent : kPercent) {
+      if (near_enough(best_->makespan) || !can_schedule()) return;
+      const Nanoseconds limit(bound_.value() / 100 * percent);
+      Degrees degrees(sequences_.size());
+      std::int32_t least = 1;
+      for (std::size_t i = sequences_.size(); i-- > 0;) {  // shortest first: degrees only grow
+        const std::int32_t most = most_ranks(i);
+        least = std::min(most, std::max(least, smallest_[i]));
+        degrees[i] = degree_within(cost_, sequences_[i].tokens, least, most, limit);
+        least = degrees[i];
+      }
+      if (degrees == previous) continue;
+      try_orders(degrees);
+      previous = std::move(degrees);
+    }
+  }
+
+  // A degree near `degree`, chosen by `choice`; nullopt when this sequence may not have it.
+  std::optional<std::int32_t> changed_degree(std::int32_t sequence_idx, std::int32_t degree,
+                                             std::uint64_t choice) const {
+    const std::array<std::int32_t, 6> near{
+        degree + 1, degree - 1, degree + (degree + 3) / 4, degree + (degree + 1) / 2,
+        2 * degree, num_ranks_};
+    const auto i = static_cast<std::size_t>(sequence_idx);
+    const std::int32_t changed = near[choice % near.size()];
+    if (changed < std::max(2, smallest_[i]) || changed > most_ranks(i) || changed == degree)
+      return std::nullopt;
+    return changed;
+  }
+
+  // Random small changes, judged by the estimate; the last group is changed most. Ends with one
+  // full schedule.
+  void refine_by_estimate() {
+    if (requests_.empty() || near_enough(best_->makespan)) return;
+    const RandomStream random(0, "hdp search");
+    Requests requests = requests_;
+    auto best = scheduler_.estimate(requests);
+    const auto size = static_cast<std::int64_t>(requests.size());
+    std::uint64_t draw = 0;
+    for (std::int64_t spent = 0; spent + size <= kEstimateBudget && !near_enough(best.makespan);
+         spent += size) {
+      Requests changed = requests;
+      const std::uint64_t move = random.below(draw++, 4);
+      const std::size_t any = random.below(draw++, requests.size());
+      const std::size_t from = move < 2 ? best.last_request : any;
+      if (move % 2 == 0) {
+        const std::size_t to = random.below(draw++, requests.size());
+        const GroupRequest moved = changed[from];
+        changed.erase(changed.begin() + static_cast<std::ptrdiff_t>(from));
+        changed.insert(changed.begin() + static_cast<std::ptrdiff_t>(to), moved);
+      } else {
+        const auto degree = changed_degree(changed[from].sequence_idx, changed[from].degree,
+                                           random.below(draw++, 6));
+        if (!degree) continue;
+        changed[from].degree = *degree;
+      }
+      const auto estimate = scheduler_.estimate(changed);
+      if (estimate.makespan > best.makespan) continue;
+      best = estimate;
+      requests = std::move(changed);
+    }
+    scheduled_ = 0;
+    try_requests(requests);
+  }
+
+  // Sequences that the rank which ends last runs, longest first.
+  std::vector<std::int32_t> critical_sequences() const {
+    const auto last = std::max_element(best_->ends.begin(), best_->ends.end());
+    const Rank rank(last - best_->ends.begin());
+    std::vector<std::int32_t> found;
+    for (const PlacedGroup& group : best_->groups) {
+      if (std::find(group.ranks.begin(), group.ranks.end(), rank) != group.ranks.end()) {
+        found.push_back(group.sequence_idx);
+      }
+    }
+    for (const PlacedPack& pack : best_->packs) {
+      if (pack.rank == rank)
+        found.insert(found.end(), pack.sequences.begin(), pack.sequences.end());
+    }
+    std::sort(found.begin(), found.end());
+    return found;
+  }
+
+  // The requests with this sequence's degree changed; 1 removes it, a new one goes in by length.
+  Requests with_degree(std::int32_t sequence_idx, std::int32_t degree) const {
+    Requests requests = requests_;
+    const auto at = std::find_if(
+        requests.begin(), requests.end(),
+        [&](const GroupRequest& request) { return request.sequence_idx == sequence_idx; });
+    if (at != requests.end()) {
+      at->degree = degree;
+      if (degree == 1) requests.erase(at);
+    } else {
+      const auto place = std::find_if(
+          requests.begin(), requests.end(),
+          [&](const GroupRequest& request) { return request.sequence_idx > sequence_idx; });
+      requests.insert(place, {.sequence_idx = sequence_idx, .degree = degree});
+    }
+    return requests;
+  }
+
+  std::int32_t degree_of(std::int32_t sequence_idx) const {
+    for (const GroupRequest& request : requests_) {
+      if (request.sequence_idx == sequence_idx) return request.degree;
+    }
+    return 1;
+  }
+
+  bool improve_once() {
+    for (const std::int32_t sequence_idx : critical_sequences()) {
+      const std::int32_t degree = degree_of(sequence_idx);
+      for (std::uint64_t choice = 0; choice < 6; ++choice) {
+        const auto changed = changed_degree(sequence_idx, degree, choice);
+        if (changed && try_requests(with_degree(sequence_idx, *changed))) return true;
+        if (!can_schedule()) return false;
+      }
+    }
+    return false;
+  }
+
+  // Spreads sequences of the last rank over more ranks while that shortens the step.
+  void refine_by_schedule() {
+    while (!near_enough(best_->makespan) && improve_once()) {
+    }
+  }
+
+  // A sequence that fits on one rank is shared only where that makes the step shorter.
+  void keep_whole_where_free() {
+    scheduled_ = 0;
+    const Requests before = requests_;
+    for (const GroupRequest& request : before) {
+      if (smallest_[static_cast<std::size_t>(request.sequence_idx)] > 1) continue;
+      try_requests(with_degree(request.sequence_idx, 1), /*or_equal=*/true);
+    }
+  }
+
+  std::span<const SequenceSpec> sequences_;
+  const CostModel& cost_;
+  Tokens capacity_;
+  std::int32_t num_ranks_;
+  GangScheduler scheduler_;
+  Nanoseconds bound_;
+  std::int64_t schedule_cost_;
+  bool use_estimates_;
+  std::int64_t scheduled_ = 0;  // spent of kScheduleBudget
+  Degrees smallest_;
+  Requests requests_;  // of best_
+  std::optional<GangSchedule> best_;
+};
+
+}  // namespace
+
+GangSchedule search_gang_schedule(const PlanRequest& request, const StepPlan& plan) {
+  return HdpSearch(request, plan).run();
+}
+
+}  // namespace weft

@@ -1,0 +1,25 @@
+// The strategies behind make_plan: each fills groups, slots and micro-batches of a plan.
+//
+// REQUIRES for all: plan.sequences in canonical order, plan.num_ranks and plan.capacity set, no
+// sequence longer than num_ranks * capacity; request.cluster and request.cost checked.
+#pragma once
+
+#include "plan/planner.h"
+#include "plan/step_plan.h"
+
+namespace weft {
+
+// What people run today: one data x context mesh for the whole run. The context degree d is the
+// least divisor of N with d * C >= max_context; sequences are packed in id order (the order in
+// which the data arrives) into bins of d * C tokens, bins are dealt to the N / d data groups in
+// turn, and every sequence of a bin is shared by all d ranks.
+void plan_static(const PlanRequest& request, StepPlan& plan);
+
+// ByteScale Algorithm 1 without offload: D = ceil(s / C) ranks for a sequence above C, best-fit
+// packs for the rest, each item on the next ranks in turn, whatever they already have to do.
+void plan_hdp_naive(const PlanRequest& request, StepPlan& plan);
+
+// Balanced HDP: degrees, groups and packs chosen for the least makespan (docs/planner.md).
+void plan_hdp(const PlanRequest& request, StepPlan& plan);
+
+}  // namespace weft

@@ -1,0 +1,99 @@
+#include "cost/cost_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <string>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "cost/reference_cost.h"
+
+namespace weft {
+namespace {
+
+using ::testing::HasSubstr;
+
+class CostFile : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    path_ =
+        std::filesystem::path(::testing::TempDir()) /
+        ("cost_" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()) +
+         ".json");
+    save_cost_model(path_, reference_cost_7b());
+    text_ = read_text_file(path_);
+  }
+  void TearDown() override { std::filesystem::remove(path_); }
+
+  // The error message after replacing `from` by `to` in the file.
+  std::string error_after(const std::string& from, const std::string& to) {
+    std::string changed = text_;
+    const auto at = changed.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    changed.replace(at, from.size(), to);
+    write_file_atomically(path_, std::string_view(changed));
+    try {
+      load_cost_model(path_);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+
+  std::filesystem::path path_;
+  std::string text_;
+};
+
+TEST_F(CostFile, ReadsBackExactlyWhatWasWritten) {
+  CostModel cost = reference_cost_7b();
+  cost.attention_ns_per_pair = 1.0 / 3;
+  cost.name = "a \"quoted\" name";
+  save_cost_model(path_, cost);
+  EXPECT_EQ(load_cost_model(path_), cost);
+}
+
+TEST_F(CostFile, ReferenceFileHoldsTheReferenceValues) {
+  EXPECT_EQ(load_cost_model(std::string(WEFT_SOURCE_DIR) + "/configs/cost/reference-7b.json"),
+            reference_cost_7b());
+}
+
+TEST_F(CostFile, ReferenceGivesTheTimesOfTheCaseStudy) {
+  const CostModel cost = reference_cost_7b();
+  EXPECT_NEAR(cost.linear_ns_per_token * 8192, 9.5e6, 1);
+  EXPECT_NEAR(cost.attention_ns_per_pair * 8192 * 8192, 2.8e6, 1);
+  EXPECT_NEAR(cost.hop_ns_per_token * 8192 + cost.hop_fixed_ns, 1.62e6, 1);
+}
+
+TEST_F(CostFile, UnknownKeyIsRefusedWithTheNearestOne) {
+  const std::string error = error_after("\"fixed_ns\"", "\"fixd_ns\"");
+  EXPECT_THAT(error, HasSubstr("unknown key \"fixd_ns\""));
+  EXPECT_THAT(error, HasSubstr("did you mean \"fixed_ns\"?"));
+}
+
+TEST_F(CostFile, EveryOtherDamageIsNamed) {
+  EXPECT_THAT(error_after("\"backward_ratio\": 2.5", "\"backward_ratio\": -2.5"),
+              HasSubstr("backward_ratio"));
+  EXPECT_THAT(error_after("\"num_layers\": 32", "\"num_layers\": 0"), HasSubstr("at least 1"));
+  EXPECT_THAT(error_after("\"num_layers\": 32", "\"num_layers\": 2.5"), HasSubstr("integer"));
+  EXPECT_THAT(error_after("\"num_layers\": 32,", ""), HasSubstr("\"num_layers\" is missing"));
+  EXPECT_THAT(error_after("\"num_layers\": 32", "\"num_layers\": \"32\""), HasSubstr("num_layers"));
+  EXPECT_THAT(error_after("\"backward_ratio\": 2.5", "\"backward_ratio\": \"2\""),
+              HasSubstr("number"));
+  EXPECT_THAT(error_after("\"backward_ratio\": 2.5", "\"backward_ratio\": 1e999"),
+              HasSubstr("JSON"));
+  EXPECT_THAT(error_after("weft.cost.v1", "weft.cost.v2"), HasSubstr("another version"));
+  EXPECT_THAT(error_after("weft.cost.v1", "other"), HasSubstr("expected \"weft.cost.v1\""));
+  EXPECT_THAT(error_after("{", "["), HasSubstr("not JSON"));
+}
+
+TEST_F(CostFile, RefusesToWriteWhatItWouldNotRead) {
+  CostModel cost = reference_cost_7b();
+  cost.fixed_ns = std::nan("");
+  EXPECT_THROW(save_cost_model(path_, cost), UserError);
+}
+
+}  // namespace
+}  // namespace weft

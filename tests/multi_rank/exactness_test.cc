@@ -120,7 +120,7 @@ TEST_P(RanksTest, EveryStrategyEqualsTheDenseReference) {
       PlanRequest request{
           .sequences = edge_sequences(GetParam(), 40, seed),
           .cluster = uniform_cluster(GetParam(), GetParam()),
-          .cost = reference_cost(),
+          .cost = reference_cost_7b(),
           .options = {
               .strategy = strategy, .capacity = Tokens(40), .weighting = weighting_of(round)}};
       expect_exact(setting_of(round + GetParam()), make_plan(request),
@@ -153,7 +153,7 @@ TEST(Exactness, SequencesOfFiveThousandTokensOnThreeAndFourRanks) {
   for (const std::int32_t num_ranks : {3, 4}) {
     PlanRequest request{.sequences = specs,
                         .cluster = uniform_cluster(num_ranks, num_ranks),
-                        .cost = reference_cost(),
+                        .cost = reference_cost_7b(),
                         .options = {.strategy = "hdp", .capacity = Tokens(1700)}};
     const at::ScalarType dtype = round++ == 0 ? at::kDouble : at::kFloat;
     expect_exact({.config = config, .dtype = dtype, .kernel = "blocked"}, make_plan(request),
@@ -187,7 +187,7 @@ TEST(Exactness, C002AccumulationOverRanksAndMicroBatchesDoesNotScaleTheLoss) {
   for (const std::int64_t capacity : {26, 40, 60, 200}) {
     const PlanRequest request{.sequences = source.specs(),
                               .cluster = uniform_cluster(1, 1),
-                              .cost = reference_cost(),
+                              .cost = reference_cost_7b(),
                               .options = {.strategy = "hdp-naive", .capacity = Tokens(capacity)}};
     const RankedStep step = run_on_ranks(setting, make_plan(request), source);
     EXPECT_NEAR(step.loss / one.loss, 1, 1e-6) << "capacity " << capacity;
@@ -288,7 +288,7 @@ TEST(Exactness, ThreeSequencesOnEightRanksAndIdleRanks) {
   for (const std::string& strategy : strategy_names()) {
     const PlanRequest request{.sequences = source.specs(),
                               .cluster = uniform_cluster(8, 8),
-                              .cost = reference_cost(),
+                              .cost = reference_cost_7b(),
                               .options = {.strategy = strategy, .capacity = Tokens(64)}};
     expect_exact(setting, make_plan(request), source);
   }

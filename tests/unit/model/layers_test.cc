@@ -30,7 +30,7 @@ at::Tensor random(std::vector<std::int64_t> shape, std::string_view name) {
 }
 
 at::Tensor leaf(const at::Tensor& value) { return value.clone().requires_grad_(true); }
-double inner(const at::Tensor& a, const at::Tensor& b) { return at::mul(a, b).sum().item<double>(); }
+double weighted_sum(const at::Tensor& a, const at::Tensor& b) { return at::mul(a, b).sum().item<double>(); }
 
 class LayerRows : public ::testing::TestWithParam<std::int64_t> {};
 INSTANTIATE_TEST_SUITE_P(Rows, LayerRows, ::testing::Values(0, 1, 2, 7));
@@ -53,7 +53,7 @@ TEST_P(LayerRows, LinearAddsItsWeightGradientToWhatIsThere) {
   const at::Tensor residual = random({GetParam(), 4}, "residual");
   EXPECT_LT(relative_difference(linear.add_forward(residual, x), residual + linear.forward(x)),
             kRoundingError);
-  const auto f = [&] { return inner(linear.forward(x), d_y); };
+  const auto f = [&] { return weighted_sum(linear.forward(x), d_y); };
   EXPECT_LT(relative_difference(gradient - 1, finite_difference(f, weight)),
             kFiniteDifferenceError);
   EXPECT_LT(relative_difference(linear.backward_input(d_y), finite_difference(f, x)),
@@ -67,7 +67,7 @@ TEST_P(LayerRows, RmsNormMatchesAutogradAndDifferences) {
   const at::Tensor d_y = random({GetParam(), 6}, "dy");
   const at::Tensor gradient = at::ones_like(gain);
   RmsNorm norm(gain, gradient, kEps);
-  const auto f = [&] { return inner(norm.forward(x, norm.reciprocal_rms(x)), d_y); };
+  const auto f = [&] { return weighted_sum(norm.forward(x, norm.reciprocal_rms(x)), d_y); };
   const at::Tensor rstd = norm.reciprocal_rms(x);
   const at::Tensor d_x = norm.backward_input(x, rstd, d_y);
   norm.backward_weight(x, rstd, d_y);
@@ -94,7 +94,7 @@ TEST_P(LayerRows, SwiGluMatchesAutogradAndDifferences) {
   at::mul(h, d_h).sum().backward();
   EXPECT_LT(relative_difference(gradients.d_gate, gate_leaf.grad()), kRoundingError);
   EXPECT_LT(relative_difference(gradients.d_up, up_leaf.grad()), kRoundingError);
-  const auto f = [&] { return inner(swiglu_forward(gate, up), d_h); };
+  const auto f = [&] { return weighted_sum(swiglu_forward(gate, up), d_h); };
   EXPECT_LT(relative_difference(gradients.d_gate, finite_difference(f, gate)),
             kFiniteDifferenceError);
   EXPECT_LT(relative_difference(gradients.d_up, finite_difference(f, up)), kFiniteDifferenceError);
@@ -134,7 +134,7 @@ TEST(Rotary, BackIsTheTransposeOfForwardSoItIsItsBackward) {
   const auto f = [&] {
     at::Tensor y = x.clone();
     rotate(y, table);
-    return inner(y, d_y);
+    return weighted_sum(y, d_y);
   };
   EXPECT_LT(relative_difference(d_x, finite_difference(f, x)), kFiniteDifferenceError);
 }

@@ -94,6 +94,17 @@ std::vector<SequenceSpec> edge_sequences(std::int32_t num_ranks, std::int64_t ca
   return specs;
 }
 
+PlanRequest request_of(const std::string& strategy, std::int32_t num_ranks, std::int64_t capacity,
+                       std::vector<SequenceSpec> sequences) {
+  PlanRequest request;
+  request.sequences = std::move(sequences);
+  request.cluster = uniform_cluster(num_ranks, num_ranks);
+  request.cost = reference_cost_7b();
+  request.options.strategy = strategy;
+  request.options.capacity = Tokens(capacity);
+  return request;
+}
+
 class RanksTest : public ::testing::TestWithParam<std::int32_t> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, RanksTest, ::testing::Values(1, 2, 3, 4, 7));
 
@@ -117,12 +128,9 @@ TEST_P(RanksTest, EveryStrategyEqualsTheDenseReference) {
     for (int round = 0; round < num_rounds(2); ++round) {
       const auto seed = static_cast<std::uint64_t>(1000 * GetParam() + round);
       SCOPED_TRACE(fmt::format("{} seed {}", strategy, seed));
-      PlanRequest request{
-          .sequences = edge_sequences(GetParam(), 40, seed),
-          .cluster = uniform_cluster(GetParam(), GetParam()),
-          .cost = reference_cost_7b(),
-          .options = {
-              .strategy = strategy, .capacity = Tokens(40), .weighting = weighting_of(round)}};
+      PlanRequest request =
+          request_of(strategy, GetParam(), 40, edge_sequences(GetParam(), 40, seed));
+      request.options.weighting = weighting_of(round);
       expect_exact(setting_of(round + GetParam()), make_plan(request),
                    source_of(request.sequences, seed, 50));
     }
@@ -151,10 +159,7 @@ TEST(Exactness, SequencesOfFiveThousandTokensOnThreeAndFourRanks) {
   const MemorySource source = source_of(specs, 5, 50);
   int round = 0;
   for (const std::int32_t num_ranks : {3, 4}) {
-    PlanRequest request{.sequences = specs,
-                        .cluster = uniform_cluster(num_ranks, num_ranks),
-                        .cost = reference_cost_7b(),
-                        .options = {.strategy = "hdp", .capacity = Tokens(1700)}};
+    PlanRequest request = request_of("hdp", num_ranks, 1700, specs);
     const at::ScalarType dtype = round++ == 0 ? at::kDouble : at::kFloat;
     expect_exact({.config = config, .dtype = dtype, .kernel = "blocked"}, make_plan(request),
                  source);
@@ -185,10 +190,7 @@ TEST(Exactness, C002AccumulationOverRanksAndMicroBatchesDoesNotScaleTheLoss) {
   const StepSetting setting{.config = tiny_config(2, true), .dtype = at::kFloat};
   const RankedStep one = run_on_ranks(setting, shared_plan(source, 1), source);
   for (const std::int64_t capacity : {26, 40, 60, 200}) {
-    const PlanRequest request{.sequences = source.specs(),
-                              .cluster = uniform_cluster(1, 1),
-                              .cost = reference_cost_7b(),
-                              .options = {.strategy = "hdp-naive", .capacity = Tokens(capacity)}};
+    PlanRequest request = request_of("hdp-naive", 1, capacity, source.specs());
     const RankedStep step = run_on_ranks(setting, make_plan(request), source);
     EXPECT_NEAR(step.loss / one.loss, 1, 1e-6) << "capacity " << capacity;
     EXPECT_NEAR(step.gradients.norm().item<double>() / one.gradients.norm().item<double>(), 1,
@@ -286,10 +288,7 @@ TEST(Exactness, ThreeSequencesOnEightRanksAndIdleRanks) {
   expect_exact(setting, placed_plan(source, 8, LossWeighting::kToken, {{6, 1, 3}, {5}, {3, 6}}),
                source);
   for (const std::string& strategy : strategy_names()) {
-    const PlanRequest request{.sequences = source.specs(),
-                              .cluster = uniform_cluster(8, 8),
-                              .cost = reference_cost_7b(),
-                              .options = {.strategy = strategy, .capacity = Tokens(64)}};
+    PlanRequest request = request_of(strategy, 8, 64, source.specs());
     expect_exact(setting, make_plan(request), source);
   }
 }

@@ -69,12 +69,13 @@ inline RankedStep run_on_ranks(const StepSetting& setting, const StepPlan& plan,
 inline StepPlan placed_plan(const MemorySource& source, std::int32_t num_ranks,
                             LossWeighting weighting,
                             const std::vector<std::vector<std::int32_t>>& placement) {
-  StepPlan plan{.strategy = "placed by a test",
-                .num_ranks = num_ranks,
-                .capacity = Tokens(1 << 20),
-                .weighting = weighting,
-                .sequences = source.specs(),
-                .num_slots = 1};
+  StepPlan plan;
+  plan.strategy = "placed by a test";
+  plan.num_ranks = num_ranks;
+  plan.capacity = Tokens(1 << 20);
+  plan.weighting = weighting;
+  plan.sequences = source.specs();
+  plan.num_slots = plan.sequences.empty() ? 0 : 1;
   std::vector<MicroBatch> micro_batches(static_cast<std::size_t>(num_ranks));
   for (std::size_t i = 0; i < plan.sequences.size(); ++i) {
     const Tokens tokens = plan.sequences[i].tokens;

@@ -232,7 +232,7 @@ TEST(AdamW, ArgumentsThatAreNotFiniteAreABug) {
 
 // What a trainer does with a reduced gradient: skip the step on all ranks together when it is not
 // finite.
-struct Run {
+struct Trainee {
   ParameterSet parameters{tiny_model(true), at::kDouble};
   AdamW optimizer{parameters, {}};
   LearningRateSchedule schedule{.peak = 0.1, .minimum = 0.01, .warmup_steps = 2, .total_steps = 6};
@@ -255,7 +255,7 @@ TEST(AdamW, ASkippedStepLeavesParametersMomentsCountAndRateAsTheyWere) {
   for (const std::int32_t num_ranks : {1, 2, 3, 4, 7}) {
     std::mutex mutex;
     run_thread_ranks({.num_ranks = num_ranks}, [&](Communicator& comm) {
-      Run hurt, clean;
+      Trainee hurt, clean;
       hurt.parameters.initialize(kSeed);
       clean.parameters.initialize(kSeed);
       const std::uint64_t seed = kSeed + static_cast<std::uint64_t>(comm.rank().value());

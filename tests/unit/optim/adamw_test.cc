@@ -233,8 +233,9 @@ TEST(AdamW, ArgumentsThatAreNotFiniteAreABug) {
 // What a trainer does with a reduced gradient: skip the step on all ranks together when it is not
 // finite.
 struct Trainee {
-  ParameterSet parameters{tiny_model(true), at::kDouble};
-  AdamW optimizer{parameters, {}};
+  ParameterSet parameters = ParameterSet(tiny_model(true), at::kDouble);
+  AdamWOptions options;
+  AdamW optimizer = AdamW(parameters, options);
   LearningRateSchedule schedule{.peak = 0.1, .minimum = 0.01, .warmup_steps = 2, .total_steps = 6};
   int skipped = 0;
 

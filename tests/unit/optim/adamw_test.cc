@@ -83,8 +83,8 @@ TEST(AdamW, TwoUpdatesGiveTheNumbersWorkedOutByHand) {
   // (1.568929081105472 + 0.25).
   EXPECT_NEAR(at_start(optimizer.first_moments(), matrix), 0.08, 1e-15);
   EXPECT_NEAR(at_start(optimizer.second_moments(), matrix), 0.24, 1e-15);
-  EXPECT_NEAR(at_start(parameters.flat_values(), gain), 1 - 0.1 * 0.23148380289, 1e-11);
-  EXPECT_NEAR(at_start(parameters.flat_values(), matrix), 1 - 0.1 * 0.73148380289, 1e-11);
+  EXPECT_NEAR(at_start(parameters.flat_values(), gain), 1 - 0.1 * 0.231483808771174, 1e-15);
+  EXPECT_NEAR(at_start(parameters.flat_values(), matrix), 1 - 0.1 * 0.731483808771174, 1e-15);
   EXPECT_EQ(optimizer.num_updates(), 2);
 }
 

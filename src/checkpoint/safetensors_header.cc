@@ -253,16 +253,16 @@ void check_entry(const SafetensorsEntry& entry, std::uint64_t base, std::uint64_
 void check_cover(const std::vector<SafetensorsEntry>& entries, std::uint64_t base,
                  std::uint64_t data_bytes, std::string_view file) {
   std::uint64_t covered = 0;
-  std::string_view before = "the header";
+  std::string before = "the header";
   for (const SafetensorsEntry& entry : entries) {
     WEFT_USER_CHECK(entry.begin >= covered,
-                    "'{}' at offset {}: tensor '{}' overlaps '{}' by {} bytes", file,
+                    "'{}' at offset {}: tensor '{}' overlaps {} by {} bytes", file,
                     base + entry.begin, entry.name, before, covered - entry.begin);
     WEFT_USER_CHECK(entry.begin == covered,
-                    "'{}' at offset {}: a hole of {} bytes between '{}' and '{}'", file,
+                    "'{}' at offset {}: a hole of {} bytes between {} and '{}'", file,
                     base + covered, entry.begin - covered, before, entry.name);
     covered = entry.end;
-    before = entry.name;
+    before = fmt::format("'{}'", entry.name);
   }
   WEFT_USER_CHECK(covered == data_bytes,
                   "'{}' at offset {}: {} unexpected bytes after the last tensor", file,
@@ -277,6 +277,11 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t 
       text.starts_with('{'), "'{}' at offset {}: the header must start with '{{', got {}", file,
       kSafetensorsPrefixBytes,
       text.empty() ? "nothing" : fmt::format("byte 0x{:02x}", static_cast<unsigned char>(text[0])));
+  // The JSON lexer takes a zero byte for the end of its input.
+  const std::size_t zero = text.find('\0');
+  WEFT_USER_CHECK(zero == std::string_view::npos,
+                  "'{}' at offset {}: the header is not valid JSON: a zero byte", file,
+                  kSafetensorsPrefixBytes + zero);
   HeaderReader reader(file);
   const CountingIterator begin(text.data(), reader.consumed());
   const CountingIterator end(text.data() + text.size(), reader.consumed());

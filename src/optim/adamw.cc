@@ -3,48 +3,10 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "optim/adamw_kernel.h"
 
 namespace weft {
 namespace {
-
-// What all elements of one parameter share in one update.
-template <class T>
-struct Factors {
-  T gradient_scale;
-  T beta1, one_minus_beta1;
-  T beta2, one_minus_beta2;
-  T step_size;          // lr / (1 - beta1^t)
-  T second_correction;  // 1 / sqrt(1 - beta2^t)
-  T eps;
-  T decay;  // lr * weight_decay, 0 where the parameter does not decay
-};
-
-template <class T>
-struct Elements {
-  T* values;
-  const T* gradients;
-  T* first_moments;
-  T* second_moments;
-};
-
-// One pass over memory. The change is formed first and subtracted once: 1 - lr * weight_decay would
-// lose most of a small decay to rounding in float.
-template <class T>
-void update_elements(const Elements<T>& elements, std::int64_t size, const Factors<T> f) {
-  T* __restrict values = elements.values;
-  const T* __restrict gradients = elements.gradients;
-  T* __restrict first_moments = elements.first_moments;
-  T* __restrict second_moments = elements.second_moments;
-  for (std::int64_t i = 0; i < size; ++i) {
-    const T gradient = gradients[i] * f.gradient_scale;
-    const T first = f.beta1 * first_moments[i] + f.one_minus_beta1 * gradient;
-    const T second = f.beta2 * second_moments[i] + f.one_minus_beta2 * gradient * gradient;
-    first_moments[i] = first;
-    second_moments[i] = second;
-    const T direction = first / (std::sqrt(second) * f.second_correction + f.eps);
-    values[i] -= f.step_size * direction + f.decay * values[i];
-  }
-}
 
 void check_options(const AdamWOptions& options, at::ScalarType dtype) {
   WEFT_USER_CHECK(options.beta1 >= 0 && options.beta1 < 1,
@@ -63,8 +25,8 @@ void check_options(const AdamWOptions& options, at::ScalarType dtype) {
 }
 
 template <class T>
-Factors<T> make_factors(const AdamWOptions& options, std::int64_t num_updates, double lr,
-                        double gradient_scale) {
+AdamWFactors<T> make_factors(const AdamWOptions& options, std::int64_t num_updates, double lr,
+                             double gradient_scale) {
   const auto t = static_cast<double>(num_updates);
   return {.gradient_scale = static_cast<T>(gradient_scale),
           .beta1 = static_cast<T>(options.beta1),
@@ -79,16 +41,16 @@ Factors<T> make_factors(const AdamWOptions& options, std::int64_t num_updates, d
 
 template <class T>
 void update_parameters(ParameterSet& parameters, const at::Tensor& first_moments,
-                       const at::Tensor& second_moments, const Factors<T>& factors) {
+                       const at::Tensor& second_moments, const AdamWFactors<T>& factors) {
   for (const ParameterInfo& info : parameters.infos()) {
-    Factors<T> own = factors;
+    AdamWFactors<T> own = factors;
     if (!info.decays) own.decay = 0;
-    const Elements<T> elements = {
+    const AdamWElements<T> elements = {
         .values = parameters.flat_values().data_ptr<T>() + info.offset,
         .gradients = parameters.flat_gradients().data_ptr<T>() + info.offset,
         .first_moments = first_moments.data_ptr<T>() + info.offset,
         .second_moments = second_moments.data_ptr<T>() + info.offset};
-    update_elements(elements, info.size, own);
+    adamw_update(elements, info.size, own);
   }
 }
 

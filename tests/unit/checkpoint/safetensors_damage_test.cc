@@ -140,9 +140,9 @@ TEST(SafetensorsDamage, EachDamageHasItsOwnMessageWithTheFileName) {
 
 TEST(SafetensorsDamage, TheOffsetInAMessagePointsAtTheDamage) {
   const TemporaryDirectory directory;
-  std::string header(kGood);
-  const auto second = header.rfind("\"b\"");
-  header.replace(second, 3, "\"a\"");
+  const std::size_t second = kGood.rfind("\"b\"");
+  const std::string header =
+      fmt::format("{}\"a\"{}", kGood.substr(0, second), kGood.substr(second + 3));
   // 8 bytes of length, then the position just after the second key.
   EXPECT_THAT(refusal_of(directory, raw_file(header, std::string(12, 'x'))),
               HasSubstr(fmt::format("at offset {}: duplicate key 'a'", 8 + second + 3)));

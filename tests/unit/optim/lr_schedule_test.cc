@@ -49,8 +49,8 @@ TEST(LearningRateSchedule, RisesAndFallsWithoutATurnAndStaysInBounds) {
         EXPECT_GT(schedule.at(i), 0);
         EXPECT_LE(schedule.at(i), 0.3);
         if (i == 0) continue;
-        if (i < warmup) EXPECT_GT(schedule.at(i), schedule.at(i - 1)) << warmup << " of " << total;
-        if (i >= warmup) EXPECT_LT(schedule.at(i), schedule.at(i - 1)) << warmup << " of " << total;
+        const double change = schedule.at(i) - schedule.at(i - 1);
+        EXPECT_TRUE(i < warmup ? change > 0 : change < 0) << i << ", " << warmup << " of " << total;
       }
     }
   }

@@ -161,8 +161,7 @@ GangScheduler::Estimate GangScheduler::estimate(std::span<const GroupRequest> re
     }
   }
   // What is left of the liquid after the gaps rises from the lowest end.
-  double left = liquid +
-                static_cast<double>(fixed_ns_) * ratio(liquid_tokens, capacity_) - gaps;
+  double left = liquid + static_cast<double>(fixed_ns_) * ratio(liquid_tokens, capacity_) - gaps;
   std::int64_t width = 0;
   double surface = 0;
   for (const Level& level : levels) {

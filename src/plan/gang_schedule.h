@@ -61,8 +61,9 @@ class GangScheduler {
     Nanoseconds makespan;
     std::size_t last_request = 0;  // the one that ends last
   };
-  // The makespan if all other sequences were a liquid that fills gaps and levels ends. Takes every rank's speed
-  // as 1. Much cheaper than run: O(requests * distinct ends), whatever the number of ranks.
+  // The makespan if all other sequences were a liquid that fills gaps and levels ends. Takes every
+  // rank's speed as 1. Much cheaper than run: O(requests * distinct ends), whatever the number of
+  // ranks.
   Estimate estimate(std::span<const GroupRequest> requests) const;
 
  private:

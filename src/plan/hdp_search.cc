@@ -16,7 +16,8 @@ namespace {
 constexpr double kNearEnough = 1.003;
 constexpr std::int64_t kScheduleBudget = 120'000;  // full schedules, counted in sequences + ranks
 constexpr std::int64_t kEstimateBudget = 200'000;  // estimates, counted in groups
-// A group that takes more than 1 / 24 of the bound is large: its place matters, smaller ones find theirs.
+// A group that takes more than 1 / 24 of the bound is large: its place matters, smaller ones find
+// theirs.
 constexpr std::int64_t kLargeGroupShare = 24;
 constexpr std::uint64_t kNumDegreeChoices = 7;
 // Above this many sequences the liquid estimate is as good as a full schedule.
@@ -129,21 +130,17 @@ class HdpSearch {
   std::optional<std::int32_t> changed_degree(std::int32_t sequence_idx, std::int32_t degree,
                                              std::uint64_t choice) const {
     const auto i = static_cast<std::size_t>(sequence_idx);
-    const std::array<std::int32_t, kNumDegreeChoices> near{degree + 1,
-                                                           degree - 1,
-                                                           degree + (degree + 3) / 4,
-                                                           degree + (degree + 1) / 2,
-                                                           2 * degree,
-                                                           num_ranks_,
-                                                           smallest_[i]};
+    const std::array<std::int32_t, kNumDegreeChoices> near{
+        degree + 1, degree - 1,  degree + (degree + 3) / 4, degree + (degree + 1) / 2, 2 * degree,
+        num_ranks_, smallest_[i]};
     const std::int32_t changed = near[choice % near.size()];
     if (changed < std::max(2, smallest_[i]) || changed > most_ranks(i) || changed == degree)
       return std::nullopt;
     return changed;
   }
 
-  // Random small changes of the large groups, judged by the estimate, in which everything else is liquid. Ends with
-  // one full schedule.
+  // Random small changes of the large groups, judged by the estimate, in which everything else is
+  // liquid. Ends with one full schedule.
   void refine_by_estimate() {
     if (near_enough(best_->makespan)) return;
     const auto is_large = [&](const GroupRequest& request) {
@@ -166,7 +163,8 @@ class HdpSearch {
     auto best = scheduler_.estimate(requests);
     const auto size = static_cast<std::int64_t>(requests.size());
     std::uint64_t draw = 0;
-    for (std::int64_t spent = 0; spent + size <= kEstimateBudget && !near_enough(best.makespan); spent += size) {
+    for (std::int64_t spent = 0; spent + size <= kEstimateBudget && !near_enough(best.makespan);
+         spent += size) {
       Requests changed = requests;
       const std::uint64_t move = random.below(draw++, 4);
       const std::size_t any = random.below(draw++, requests.size());
@@ -177,7 +175,8 @@ class HdpSearch {
         changed.erase(changed.begin() + static_cast<std::ptrdiff_t>(from));
         changed.insert(changed.begin() + static_cast<std::ptrdiff_t>(to), moved);
       } else {
-        const auto degree = changed_degree(changed[from].sequence_idx, changed[from].degree, random.below(draw++, kNumDegreeChoices));
+        const auto degree = changed_degree(changed[from].sequence_idx, changed[from].degree,
+                                           random.below(draw++, kNumDegreeChoices));
         if (!degree) continue;
         changed[from].degree = *degree;
       }

@@ -16,7 +16,8 @@ using testing::sequences_of;
 // hand_cost without exchange: a whole sequence of s tokens takes s * (s + 1) + 10 * s + 7 ns.
 std::int64_t whole_ns(std::int64_t s) { return s * (s + 1) + 10 * s + 7; }
 
-StepPlan empty_plan(const std::vector<std::int64_t>& lengths, std::int32_t num_ranks, std::int64_t capacity) {
+StepPlan empty_plan(const std::vector<std::int64_t>& lengths, std::int32_t num_ranks,
+                    std::int64_t capacity) {
   StepPlan plan;
   plan.strategy = "test";
   plan.num_ranks = num_ranks;
@@ -42,7 +43,8 @@ TEST(Evaluate, ASlotStartsWhenAllItsRanksAreFreeAndLastsAsLongAsItsSlowest) {
   // Each member has 18 of the 36 pairs and 4 tokens.
   const std::int64_t shared = 2 * 18 + 10 * 4 + 7;
   EXPECT_EQ(result.slots[0], (SlotTime{Nanoseconds(0), Nanoseconds(whole_ns(4))}));
-  EXPECT_EQ(result.slots[1], (SlotTime{Nanoseconds(whole_ns(4)), Nanoseconds(whole_ns(4) + shared)}));
+  EXPECT_EQ(result.slots[1],
+            (SlotTime{Nanoseconds(whole_ns(4)), Nanoseconds(whole_ns(4) + shared)}));
   EXPECT_EQ(result.slots[2].start, result.slots[1].end);
   EXPECT_EQ(result.makespan, Nanoseconds(whole_ns(4) + shared + whole_ns(3)));
   EXPECT_EQ(result.ranks[0].busy, Nanoseconds(whole_ns(4) + shared));
@@ -66,7 +68,8 @@ TEST(Evaluate, TheSlowestMemberOfAnUnequalCutSetsHopsAndDuration) {
   plan.ranks = {{{.slot_idx = 0, .offload_ratio = 0, .pieces = {{0, 0, {0, 5}}}}},
                 {{.slot_idx = 0, .offload_ratio = 0, .pieces = {{0, 0, {5, 6}}}}}};
   validate(plan);
-  // One hop of 5 + 3 * 5 = 20 ns. Rank 0: 15 pairs, 30 ns, half hides 15. Rank 1: 6 pairs, 12 ns, half hides 6.
+  // One hop of 5 + 3 * 5 = 20 ns. Rank 0: 15 pairs, 30 ns, half hides 15. Rank 1: 6 pairs, 12 ns,
+  // half hides 6.
   const Evaluation result = evaluate(plan, hand_cost(), uniform_cluster(2, 2));
   EXPECT_EQ(result.ranks[0].busy, Nanoseconds(30 + 50 + 7 + 5));
   EXPECT_EQ(result.ranks[1].busy, Nanoseconds(12 + 10 + 7 + 14));

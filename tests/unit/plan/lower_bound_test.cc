@@ -21,13 +21,14 @@ using testing::hand_cost;
 using testing::request_of;
 using testing::sequences_of;
 
-LowerBound bound_of(std::vector<SequenceSpec> sequences, const CostModel& cost, std::int32_t num_ranks,
-                    std::int64_t capacity) {
+LowerBound bound_of(std::vector<SequenceSpec> sequences, const CostModel& cost,
+                    std::int32_t num_ranks, std::int64_t capacity) {
   sort_canonically(sequences);
   return lower_bound(sequences, cost, uniform_cluster(num_ranks, 8), Tokens(capacity));
 }
 
-// Random coefficients of every relation: exchange free or dear, attention free or dear, no fixed cost.
+// Random coefficients of every relation: exchange free or dear, attention free or dear, no fixed
+// cost.
 CostModel random_cost(const RandomStream& random) {
   CostModel cost = hand_cost();
   constexpr std::array<double, 5> kScales{0, 0.01, 1, 10, 1000};
@@ -51,7 +52,8 @@ ClusterSpec random_cluster(const RandomStream& random, std::int32_t num_ranks) {
 }
 
 TEST(LowerBound, WorkIsTotalComputeAndOneFixedCostForEachCapacityOverAllRanks) {
-  // 4 sequences of 2 tokens: 3 pairs, 2 tokens each; 8 tokens at a capacity of 4: two micro-batches at least.
+  // 4 sequences of 2 tokens: 3 pairs, 2 tokens each; 8 tokens at a capacity of 4: two micro-batches
+  // at least.
   const LowerBound bound = bound_of(sequences_of({2, 2, 2, 2}), hand_cost(), 2, 4);
   EXPECT_NEAR(static_cast<double>(bound.work.value()), (4 * (2 * 3 + 10 * 2) + 2 * 7) / 2.0, 2);
 }
@@ -67,12 +69,17 @@ TEST(LowerBound, LongestIsTheBestDegreeOfTheLongestSequence) {
 }
 
 TEST(LowerBound, SequencesThatCannotShareTheClusterRunInTurn) {
-  // 2 ranks x 8 tokens: any two of 12, 11, 9 exceed 16 together, so they take turns; 7 fits beside 9.
+  // 2 ranks x 8 tokens: any two of 12, 11, 9 exceed 16 together, so they take turns; 7 fits
+  // beside 9.
   const CostModel cost = hand_cost();
-  const auto alone = [&](std::int64_t tokens) { return bound_of(sequences_of({tokens}), cost, 2, 8).longest.value(); };
+  const auto alone = [&](std::int64_t tokens) {
+    return bound_of(sequences_of({tokens}), cost, 2, 8).longest.value();
+  };
   const LowerBound bound = bound_of(sequences_of({12, 11, 9, 7}), cost, 2, 8);
-  EXPECT_NEAR(static_cast<double>(bound.in_turn.value()), static_cast<double>(alone(12) + alone(11) + alone(9)), 6);
-  EXPECT_EQ(bound_of(sequences_of({8, 8}), cost, 2, 8).in_turn, bound_of(sequences_of({8}), cost, 2, 8).longest);
+  EXPECT_NEAR(static_cast<double>(bound.in_turn.value()),
+              static_cast<double>(alone(12) + alone(11) + alone(9)), 6);
+  EXPECT_EQ(bound_of(sequences_of({8, 8}), cost, 2, 8).in_turn,
+            bound_of(sequences_of({8}), cost, 2, 8).longest);
 }
 
 TEST(LowerBound, NothingToDoNeedsNoTime) {
@@ -94,8 +101,9 @@ TEST(LowerBound, IsNeverAboveAnyPlanOfRandomSequencesCostsAndSpeeds) {
                                        .allow_unequal_cuts = seed % 2 == 0});
     const LowerBound bound = lower_bound(plan.sequences, cost, cluster, Tokens(capacity));
     ASSERT_LE(bound.best(), evaluate(plan, cost, cluster).makespan)
-        << "seed " << seed << ": work " << bound.work.value() << " longest " << bound.longest.value() << " in turn "
-        << bound.in_turn.value() << " spread " << bound.spread.value();
+        << "seed " << seed << ": work " << bound.work.value() << " longest "
+        << bound.longest.value() << " in turn " << bound.in_turn.value() << " spread "
+        << bound.spread.value();
     for (const std::string& strategy : testing::kStrategies) {
       PlanRequest request = request_of(strategy, sequences, num_ranks, capacity);
       request.cost = cost;
@@ -106,10 +114,12 @@ TEST(LowerBound, IsNeverAboveAnyPlanOfRandomSequencesCostsAndSpeeds) {
   }
 }
 
-// The least makespan over all rank subsets, orders and slot partitions of equal cuts; tiny cases only.
+// The least makespan over all rank subsets, orders and slot partitions of equal cuts; tiny cases
+// only.
 class BruteForce {
  public:
-  BruteForce(std::vector<SequenceSpec> sequences, const CostModel& cost, std::int32_t num_ranks, Tokens capacity)
+  BruteForce(std::vector<SequenceSpec> sequences, const CostModel& cost, std::int32_t num_ranks,
+             Tokens capacity)
       : cost_(cost), cluster_(uniform_cluster(num_ranks, 8)), capacity_(capacity) {
     sort_canonically(sequences);
     base_.strategy = "brute force";
@@ -131,7 +141,8 @@ class BruteForce {
     const std::int64_t tokens = base_.sequences[i].tokens.value();
     for (std::uint32_t subset = 1; subset < (1u << base_.num_ranks); ++subset) {
       const int degree = __builtin_popcount(subset);
-      if (degree < smallest_degree(base_.sequences[i].tokens, capacity_) || degree > tokens) continue;
+      if (degree < smallest_degree(base_.sequences[i].tokens, capacity_) || degree > tokens)
+        continue;
       subsets_[i] = subset;
       // The number of a slot is its place in the order; unused numbers do no harm.
       for (std::size_t slot = 0; slot < base_.sequences.size(); ++slot) {
@@ -181,7 +192,8 @@ TEST(LowerBound, IsNeverAboveTheOptimumAndHdpIsNearIt) {
     const auto num_ranks = static_cast<std::int32_t>(1 + seed % 3);
     const std::int64_t capacity = seed % 2 == 0 ? 8 : 64;
     const CostModel cost = seed % 5 == 0 ? testing::hand_cost() : random_cost(random);
-    const std::vector<SequenceSpec> sequences = edge_sequences(random, num_ranks, capacity, num_ranks == 3 ? 3 : 4);
+    const std::vector<SequenceSpec> sequences =
+        edge_sequences(random, num_ranks, capacity, num_ranks == 3 ? 3 : 4);
     if (sequences.empty()) continue;
     const Nanoseconds optimum = BruteForce(sequences, cost, num_ranks, Tokens(capacity)).best();
     ASSERT_LE(bound_of(sequences, cost, num_ranks, capacity).best(), optimum) << "seed " << seed;
@@ -194,7 +206,8 @@ TEST(LowerBound, IsNeverAboveTheOptimumAndHdpIsNearIt) {
   }
   ASSERT_GT(cases, 30);
   RecordProperty("mean_excess_percent", std::to_string(100 * total_excess / cases));
-  std::cout << "hdp above the optimum of " << cases << " tiny cases: " << 100 * total_excess / cases << " % on average\n";
+  std::cout << "hdp above the optimum of " << cases << " tiny cases: " << 100 * total_excess / cases
+            << " % on average\n";
   EXPECT_LT(total_excess / cases, 0.10);
 }
 

@@ -18,8 +18,8 @@ namespace weft {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::HasSubstr;
 using testing::edge_sequences;
+using ::testing::HasSubstr;
 using testing::kStrategies;
 using testing::request_of;
 using testing::sequences_of;
@@ -60,7 +60,8 @@ TEST(Planner, TheSameSetInAnyOrderGivesTheSameBytes) {
       std::reverse(request.sequences.begin(), request.sequences.end());
       EXPECT_EQ(plan_hash(make_plan(request)), hash) << strategy << " reversed";
       const Permutation shuffle(3, "shuffle", sequences.size());
-      for (std::size_t i = 0; i < sequences.size(); ++i) request.sequences[i] = sequences[shuffle(i)];
+      for (std::size_t i = 0; i < sequences.size(); ++i)
+        request.sequences[i] = sequences[shuffle(i)];
       EXPECT_EQ(plan_hash(make_plan(request)), hash) << strategy << " shuffled";
       request.options.seed = 1;
       EXPECT_NE(plan_hash(make_plan(request)), hash);
@@ -82,14 +83,16 @@ TEST(Planner, AnEmptySetGivesALegalEmptyPlan) {
 TEST(Planner, ASequenceThatCannotFitIsRefusedWithTheSmallestNumberOfRanksThatWould) {
   for (const std::string& strategy : kStrategies) {
     EXPECT_THAT(refusal(request_of(strategy, sequences_of({10, 4097}), 4, 1024)),
-                AllOf(HasSubstr("sequence 1"), HasSubstr("4097"), HasSubstr("1024"), HasSubstr("at least 5 ranks")));
+                AllOf(HasSubstr("sequence 1"), HasSubstr("4097"), HasSubstr("1024"),
+                      HasSubstr("at least 5 ranks")));
     EXPECT_EQ(refusal(request_of(strategy, sequences_of({10, 4096}), 4, 1024)), "no error");
   }
 }
 
 TEST(Planner, RefusesWhatIsNotAStep) {
   EXPECT_THAT(refusal(request_of("hdpp", sequences_of({1}), 1, 8)),
-              AllOf(HasSubstr("'hdpp'"), HasSubstr("did you mean 'hdp'?"), HasSubstr("static, hdp-naive, hdp")));
+              AllOf(HasSubstr("'hdpp'"), HasSubstr("did you mean 'hdp'?"),
+                    HasSubstr("static, hdp-naive, hdp")));
   EXPECT_THAT(refusal(request_of("hdp", sequences_of({1}), 1, 0)), HasSubstr("capacity is 0"));
   EXPECT_THAT(refusal(request_of("hdp", sequences_of({0}), 1, 8)), HasSubstr("0 tokens"));
   std::vector<SequenceSpec> twice = sequences_of({3, 4});
@@ -108,7 +111,8 @@ TEST(Planner, RefusesWhatIsNotAStep) {
 // K10: the paper's redundancy example at a capacity of 8K.
 TEST(Planner, NaiveTakesTheRanksThatThePaperNames) {
   const std::int64_t k = 1024;
-  const StepPlan plan = make_plan(request_of("hdp-naive", sequences_of({1024 * k, 768 * k, 16 * k, 8 * k}), 128, 8 * k));
+  const StepPlan plan = make_plan(
+      request_of("hdp-naive", sequences_of({1024 * k, 768 * k, 16 * k, 8 * k}), 128, 8 * k));
   EXPECT_EQ(degree_of(plan, 0), 128);
   EXPECT_EQ(degree_of(plan, 1), 96);
   EXPECT_EQ(degree_of(plan, 2), 2);
@@ -126,7 +130,8 @@ TEST(Planner, NaiveGivesEachItemTheNextRanksInTurn) {
 }
 
 TEST(Planner, StaticSharesEverySequenceOverTheConfiguredContext) {
-  // 6 ranks, capacity 8, context 20: degree 3 (the least divisor of 6 with 3 * 8 >= 20), two data groups.
+  // 6 ranks, capacity 8, context 20: degree 3 (the least divisor of 6 with 3 * 8 >= 20), two data
+  // groups.
   PlanRequest request = request_of("static", sequences_of({20, 9, 5, 2, 1}), 6, 8);
   request.options.max_context = Tokens(20);
   const StepPlan plan = make_plan(request);
@@ -135,18 +140,22 @@ TEST(Planner, StaticSharesEverySequenceOverTheConfiguredContext) {
   EXPECT_EQ(degree_of(plan, 3), 2);  // two tokens cannot feed three ranks
   EXPECT_EQ(degree_of(plan, 4), 1);
   EXPECT_EQ(plan.num_slots, 2);
-  EXPECT_EQ(plan.groups[1].ranks[0], Rank(3));  // the second bin goes to the second data group
-  request.options.max_context = Tokens(25);     // 4 does not divide 6
+  EXPECT_EQ(plan.ranks[0].size(), 1u);
+  EXPECT_EQ(plan.ranks[3].size(), 1u);       // the second bin goes to the second data group
+  request.options.max_context = Tokens(25);  // 4 does not divide 6
   EXPECT_EQ(degree_of(make_plan(request), 0), 6);
 }
 
 // C031: ceil(total / capacity) bins would be 7, one of them with two sequences.
 TEST(Planner, NoMicroBatchIsEverOverTheCapacity) {
   for (const char* strategy : {"static", "hdp-naive"}) {
-    const StepPlan plan = make_plan(request_of(strategy, sequences_of(std::vector<std::int64_t>(8, 7)), 1, 8));
+    const StepPlan plan =
+        make_plan(request_of(strategy, sequences_of(std::vector<std::int64_t>(8, 7)), 1, 8));
     EXPECT_EQ(num_micro_batches(plan), 8u) << strategy;
   }
-  EXPECT_EQ(num_micro_batches(make_plan(request_of("hdp", sequences_of(std::vector<std::int64_t>(8, 7)), 1, 8))), 8u);
+  EXPECT_EQ(num_micro_batches(
+                make_plan(request_of("hdp", sequences_of(std::vector<std::int64_t>(8, 7)), 1, 8))),
+            8u);
 }
 
 // C041: the budget holds for every micro-batch although one sequence is far above it.
@@ -157,7 +166,8 @@ TEST(Planner, AnOverBudgetSequenceIsSharedAndNothingIsDropped) {
     const StepPlan plan = make_plan(request_of(strategy, sequences_of(lengths), 8, 8192));
     EXPECT_EQ(degree_of(plan, 200), 8) << strategy;
     for (const auto& micro_batches : plan.ranks) {
-      for (const MicroBatch& micro_batch : micro_batches) EXPECT_LE(micro_batch.tokens(), Tokens(8192));
+      for (const MicroBatch& micro_batch : micro_batches)
+        EXPECT_LE(micro_batch.tokens(), Tokens(8192));
     }
   }
 }
@@ -167,17 +177,22 @@ TEST(Planner, AnyNumberOfRanksIsUsedInFull) {
   std::vector<std::int64_t> lengths(20, 100);
   lengths.insert(lengths.begin(), 6000);
   for (const std::string& strategy : kStrategies) {
-    EXPECT_EQ(degree_of(make_plan(request_of(strategy, sequences_of(lengths), 6, 1024)), 0), 6) << strategy;
-    const std::int32_t of_seven = degree_of(make_plan(request_of(strategy, sequences_of(lengths), 7, 1024)), 0);
+    EXPECT_EQ(degree_of(make_plan(request_of(strategy, sequences_of(lengths), 6, 1024)), 0), 6)
+        << strategy;
+    const std::int32_t of_seven =
+        degree_of(make_plan(request_of(strategy, sequences_of(lengths), 7, 1024)), 0);
     EXPECT_TRUE(of_seven == 6 || of_seven == 7) << strategy;
-    EXPECT_THAT(refusal(request_of(strategy, sequences_of(lengths), 5, 1024)), HasSubstr("at least 6 ranks"));
-    EXPECT_THAT(refusal(request_of(strategy, sequences_of(lengths), 3, 1024)), HasSubstr("at least 6 ranks"));
+    EXPECT_THAT(refusal(request_of(strategy, sequences_of(lengths), 5, 1024)),
+                HasSubstr("at least 6 ranks"));
+    EXPECT_THAT(refusal(request_of(strategy, sequences_of(lengths), 3, 1024)),
+                HasSubstr("at least 6 ranks"));
   }
 }
 
 // C035: odd groups next to each other in one step.
 TEST(Planner, GroupsOfFiveAndThreeRunSideBySide) {
-  const StepPlan plan = make_plan(request_of("hdp", sequences_of({5 * 8192, 3 * 8192 - 100}), 8, 8192));
+  const StepPlan plan =
+      make_plan(request_of("hdp", sequences_of({5 * 8192, 3 * 8192 - 100}), 8, 8192));
   ASSERT_EQ(plan.groups.size(), 2u);
   EXPECT_EQ(plan.groups[0].ranks, (std::vector{Rank(0), Rank(1), Rank(2), Rank(3), Rank(4)}));
   EXPECT_EQ(plan.groups[1].ranks, (std::vector{Rank(5), Rank(6), Rank(7)}));
@@ -197,11 +212,13 @@ TEST(Planner, HdpBalancesTimeNotTokens) {
 TEST(Planner, NoSequenceThatFitsOnOneRankIsSharedBecauseOfAnOutlier) {
   const RandomStream random(5, "C038");
   std::vector<std::int64_t> lengths{131'072};
-  for (std::uint64_t i = 0; i < 2000; ++i) lengths.push_back(1 + static_cast<std::int64_t>(random.below(i, 8192)));
+  for (std::uint64_t i = 0; i < 2000; ++i)
+    lengths.push_back(1 + static_cast<std::int64_t>(random.below(i, 8192)));
   const StepPlan hdp = make_plan(request_of("hdp", sequences_of(lengths), 8, 16'384));
   ASSERT_EQ(hdp.groups.size(), 1u);
   EXPECT_EQ(hdp.groups[0].ranks.size(), 8u);
-  EXPECT_LT(hdp.makespan, make_plan(request_of("static", sequences_of(lengths), 8, 16'384)).makespan);
+  EXPECT_LT(hdp.makespan,
+            make_plan(request_of("static", sequences_of(lengths), 8, 16'384)).makespan);
   EXPECT_LT(hdp.gap(), 0.01);
 }
 
@@ -230,15 +247,17 @@ TEST(Planner, EdgesOfLengthsAndRanksGiveValidPlansAndHdpIsTheFastest) {
     ++cases;
   }
   std::cout << "hdp slower in " << slower << " of " << cases << "; speed-up over static "
-            << std::exp(log_static / cases) << ", over naive " << std::exp(log_naive / cases) << " (geometric mean)\n";
-  EXPECT_LE(slower, cases / 20);
+            << std::exp(log_static / cases) << ", over naive " << std::exp(log_naive / cases)
+            << " (geometric mean)\n";
+  EXPECT_EQ(slower, 0);
   EXPECT_GT(log_static / cases, std::log(1.1));
   EXPECT_GT(log_naive / cases, std::log(1.1));
 }
 
 TEST(Planner, SlowRanksGetLess) {
-  PlanRequest request = request_of("hdp", testing::draw_lengths(testing::kGithubShares, Tokens(400'000), Tokens(8192), 3),
-                                   4, 8192);
+  PlanRequest request = request_of(
+      "hdp", testing::draw_lengths(testing::kGithubShares, Tokens(400'000), Tokens(8192), 3), 4,
+      8192);
   request.cluster.speed = {1, 1, 1, 0.5};
   const Evaluation result = evaluate(make_plan(request), request.cost, request.cluster);
   EXPECT_LT(ratio(result.ranks[3].tokens, result.ranks[0].tokens), 0.6);
@@ -248,8 +267,8 @@ TEST(Planner, SlowRanksGetLess) {
 TEST(Planner, AMixOn128RanksIsWithinAFewPercentOfTheBound) {
   for (const auto& [name, shares] :
        {std::pair("github", testing::kGithubShares), std::pair("byted", testing::kBytedShares)}) {
-    const StepPlan plan =
-        make_plan(request_of("hdp", testing::draw_lengths(shares, Tokens(8 << 20), Tokens(256 << 10), 1), 128, 8192));
+    const StepPlan plan = make_plan(request_of(
+        "hdp", testing::draw_lengths(shares, Tokens(8 << 20), Tokens(256 << 10), 1), 128, 8192));
     EXPECT_LT(plan.gap(), 0.03) << name;
   }
 }

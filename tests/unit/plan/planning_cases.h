@@ -49,18 +49,21 @@ inline CostModel hand_cost() {
           .backward_ratio = 0};
 }
 
-// A step of up to `most` sequences with lengths at the edges: 1, 2, D-1, D, D+1, 2D, C-1, C, C+1, 2C, N*C.
+// A step of up to `most` sequences with lengths at the edges: 1, 2, D-1, D, D+1, 2D, C-1, C, C+1,
+// 2C, N*C.
 inline std::vector<SequenceSpec> edge_sequences(const RandomStream& random, std::int32_t num_ranks,
                                                 std::int64_t capacity, std::uint64_t most) {
   const std::int64_t n = num_ranks;
-  const std::vector<std::int64_t> edges{1,        2,        n - 1,        n,            n + 1,    2 * n,
-                                        capacity - 1, capacity, capacity + 1, 2 * capacity, n * capacity};
+  const std::vector<std::int64_t> edges{
+      1,           2, n - 1, n, n + 1, 2 * n, capacity - 1, capacity, capacity + 1, 2 * capacity,
+      n * capacity};
   std::vector<std::int64_t> lengths;
   const std::uint64_t count = random.below(0, most + 1);
   for (std::uint64_t i = 1; i <= count; ++i) {
     const std::int64_t edge = edges[random.below(3 * i, edges.size())];
-    const auto any = static_cast<std::int64_t>(
-        random.below(3 * i + 1, static_cast<std::uint64_t>(random.below(3 * i + 2, 4) == 0 ? n * capacity : capacity)));
+    const auto any = static_cast<std::int64_t>(random.below(
+        3 * i + 1,
+        static_cast<std::uint64_t>(random.below(3 * i + 2, 4) == 0 ? n * capacity : capacity)));
     const std::int64_t tokens = random.below(3 * i + 2, 2) == 0 ? edge : any + 1;
     lengths.push_back(std::clamp<std::int64_t>(tokens, 1, n * capacity));
   }

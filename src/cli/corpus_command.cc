@@ -87,7 +87,8 @@ void run_build(const BuildFlags& flags) {
     signals.throw_if_stopped();
     progress.update(input_bytes);
   };
-  print_build(build_corpus(ByteTokenizer(), options), options.out.string(), seconds_since(start));
+  const CorpusDescription built = build_corpus(ByteTokenizer(), options);
+  print_build(built, options.out.string(), seconds_since(start));
 }
 
 constexpr std::array kQuantiles = {0.5, 0.9, 0.99, 0.999, 1.0};

@@ -11,7 +11,9 @@ constexpr std::size_t kListedDamages = 10;
 class Verification {
  public:
   Verification(const Corpus& corpus, const std::function<void(std::int64_t)>& on_progress)
-      : corpus_(corpus), on_progress_(on_progress), tokens_(kBlockTokens) {}
+      : corpus_(corpus),
+        on_progress_(on_progress),
+        tokens_(static_cast<std::size_t>(std::min(kBlockTokens, corpus.num_tokens().value()))) {}
 
   void run() {
     next_end_ = end_of(0);
@@ -79,7 +81,7 @@ class Verification {
 
   const Corpus& corpus_;
   const std::function<void(std::int64_t)>& on_progress_;
-  std::vector<TokenId> tokens_;  // [kBlockTokens]
+  std::vector<TokenId> tokens_;  // one block
   StreamingHash token_hash_;
   std::int64_t document_idx_ = 0;  // of the token being checked
   std::int64_t next_end_ = 0;      // its end, exclusive

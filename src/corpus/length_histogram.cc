@@ -59,10 +59,16 @@ std::vector<Tokens> length_quantiles(const Corpus& corpus, std::span<const doubl
 }
 
 std::string format_histogram(const LengthHistogram& histogram, int columns) {
-  constexpr int kFixedColumns = 68;  // everything but the two bars
-  const int bar_width = std::clamp((columns - kFixedColumns) / 2, 4, 30);
-  std::string text = fmt::format("{:>15}  {:>12} {:>7}  {:{}}  {:>15} {:>7}  {}\n", "tokens",
-                                 "samples", "share", "", bar_width, "tokens in all", "share", "");
+  constexpr int kFixedColumns = 59;  // everything but the two bars
+  const int bar_width = std::clamp((columns - kFixedColumns) / 2, 4, 40);
+  std::int64_t most_samples = 0;
+  std::int64_t most_tokens = 0;
+  for (const LengthBucket& bucket : histogram.buckets()) {
+    most_samples = std::max(most_samples, bucket.num_samples);
+    most_tokens = std::max(most_tokens, bucket.tokens.value());
+  }
+  std::string text = fmt::format("{:>14} {:>10} {:>6}  {:{}} {:>15} {:>6}\n", "length", "samples",
+                                 "", "", bar_width, "tokens", "");
   bool is_started = false;
   for (std::size_t k = 0; k < histogram.buckets().size(); ++k) {
     const LengthBucket& bucket = histogram.buckets()[k];
@@ -72,10 +78,10 @@ std::string format_histogram(const LengthHistogram& histogram, int columns) {
     const std::string limit = fmt::format("<{}", format_count(2 * low));
     const double samples = share_of(bucket.num_samples, histogram.num_samples());
     const double tokens = share_of(bucket.tokens.value(), histogram.num_tokens().value());
-    text +=
-        fmt::format("{:>6} .. {:>5}  {:>12} {:>6.2f}%  {}  {:>15} {:>6.2f}%  {}\n",
-                    format_count(low), limit, bucket.num_samples, 100 * samples,
-                    bar(samples, bar_width), bucket.tokens, 100 * tokens, bar(tokens, bar_width));
+    text += fmt::format("{:>5} .. {:>5} {:>10} {:>5.1f}%  {} {:>15} {:>5.1f}%  {}\n",
+                        format_count(low), limit, bucket.num_samples, 100 * samples,
+                        bar(share_of(bucket.num_samples, most_samples), bar_width), bucket.tokens,
+                        100 * tokens, bar(share_of(bucket.tokens.value(), most_tokens), bar_width));
   }
   return text;
 }

@@ -38,8 +38,9 @@ LengthHistogram document_lengths(const Corpus& corpus);
 // longest. Takes 8 bytes per document while it runs. REQUIRES: 0 <= share <= 1.
 std::vector<Tokens> length_quantiles(const Corpus& corpus, std::span<const double> shares);
 
-// A table of the buckets from the first to the last that is not empty, one line each, with a bar of
-// the share of samples and one of the share of tokens. `columns`: width of the terminal.
+// A table of the buckets from the first to the last that is not empty, one line each. Its bars show
+// samples and tokens in proportion to the fullest bucket; what is not zero shows. `columns`: width
+// of the terminal, at least 80.
 std::string format_histogram(const LengthHistogram& histogram, int columns);
 
 }  // namespace weft

@@ -26,6 +26,8 @@ class CorpusDamageTest : public CorpusTest {
   void replace(const std::string& name, const std::string& content) const {
     write("c/" + name, content);
   }
+  // Every byte of a binary file, a sample of the description, which is much longer.
+  static std::size_t stride_of(const std::string& name) { return name == "corpus.json" ? 7 : 1; }
   std::string open_error() const {
     return user_error_of([&] { Corpus(folder_ / "c"); });
   }
@@ -63,7 +65,8 @@ TEST_F(CorpusDamageTest, AFileCutOrGrownAtAnyByteIsRefusedByName) {
   for (const std::string name :
        {"corpus.json", "index.bin", "tokens-00000.bin", "tokens-00001.bin"}) {
     const std::string content = file(name);
-    for (std::size_t size = 0; size < content.size() - (name == "corpus.json" ? 2 : 0); ++size) {
+    for (std::size_t size = 0; size < content.size() - (name == "corpus.json" ? 2 : 0);
+         size += stride_of(name)) {
       replace(name, content.substr(0, size));
       EXPECT_THAT(open_error(), HasSubstr(name)) << "cut to " << size;
     }
@@ -79,7 +82,7 @@ TEST_F(CorpusDamageTest, AFlippedBitAnywhereIsFoundWhenOpeningOrVerifying) {
   for (const std::string name :
        {"corpus.json", "index.bin", "tokens-00000.bin", "tokens-00001.bin"}) {
     const std::string content = file(name);
-    for (std::size_t at = 0; at < content.size(); ++at) {
+    for (std::size_t at = 0; at < content.size(); at += stride_of(name)) {
       std::string flipped = content;
       flipped[at] = static_cast<char>(flipped[at] ^ (1 << (at % 8)));
       replace(name, flipped);
@@ -112,6 +115,7 @@ TEST_F(CorpusDamageTest, WrongMagicNewVersionsAndUnknownCodesAreNamed) {
     const std::string content = file(name);
     replace(name, "SOMEFILE" + content.substr(8));
     EXPECT_THAT(open_error(), AllOf(HasSubstr(name), HasSubstr("'SOMEFILE'"), HasSubstr("WEFT")));
+    replace(name, content);
     replace(name, with_header_field(name, 8, std::uint32_t{2}));
     EXPECT_THAT(open_error(),
                 AllOf(HasSubstr(name), HasSubstr("version 2"), HasSubstr("newer program")));

@@ -35,7 +35,7 @@ TEST(LengthHistogramTest, TheTableHasALinePerBucketAndEveryShareShows) {
   const std::string table = format_histogram(histogram, 100);
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 1 + 5) << table;
   EXPECT_THAT(table, HasSubstr("64 ..  <128"));
-  EXPECT_THAT(table, HasSubstr("99.99%"));
+  EXPECT_THAT(table, HasSubstr("100.0%"));
   EXPECT_THAT(table, HasSubstr("▏")) << "a small share is told from none";
   EXPECT_THAT(table, Not(HasSubstr(" 2 ..")));
 }

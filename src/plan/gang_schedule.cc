@@ -72,15 +72,22 @@ GangScheduler::GangScheduler(std::span<const SequenceSpec> sequences, const Cost
       cluster_(cluster),
       capacity_(capacity),
       whole_ns_(sequences.size()),
-      fixed_ns_(all_layers(cost, cost.fixed_ns).value()) {
+
+      fixed_ns_(all_layers(cost, cost.fixed_ns).value()),
+      liquid_ns_(sequences.size()) {
   CostModel without_fixed = cost;
   without_fixed.fixed_ns = 0;
   for (std::size_t i = 0; i < sequences.size(); ++i) {
-    if (sequences[i].tokens <= capacity) {
-      whole_ns_[i] = sequence_time(without_fixed, sequences[i].tokens, 1, 1.0).value();
-      total_whole_ns_ += whole_ns_[i];
-      total_whole_ += sequences[i].tokens;
+    const Tokens tokens = sequences[i].tokens;
+    if (tokens <= capacity) {
+      whole_ns_[i] = sequence_time(without_fixed, tokens, 1, 1.0).value();
+      liquid_ns_[i] = whole_ns_[i];
+      liquid_tokens_ += tokens;
+    } else {
+      const std::int32_t degree = smallest_degree(tokens, capacity);
+      liquid_ns_[i] = degree * sequence_time(cost, tokens, degree, 1.0).value();
     }
+    total_liquid_ns_ += static_cast<double>(liquid_ns_[i]);
   }
 }
 
@@ -118,18 +125,16 @@ GangScheduler::Estimate GangScheduler::estimate(std::span<const GroupRequest> re
     std::int64_t num_ranks = 0;
   };
   std::vector<Level> levels{{0, cluster_.num_ranks}};  // ascending end
-  std::int64_t liquid = total_whole_ns_;
-  Tokens liquid_tokens = total_whole_;
+  double liquid = total_liquid_ns_;
+  Tokens liquid_tokens = liquid_tokens_;
   double gaps = 0;
   std::int64_t last_end = 0;
   Estimate result;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     const auto [sequence_idx, degree] = requests[i];
     const Tokens tokens = sequences_[static_cast<std::size_t>(sequence_idx)].tokens;
-    if (tokens <= capacity_) {
-      liquid -= whole_ns_[static_cast<std::size_t>(sequence_idx)];
-      liquid_tokens -= tokens;
-    }
+    liquid -= static_cast<double>(liquid_ns_[static_cast<std::size_t>(sequence_idx)]);
+    if (tokens <= capacity_) liquid_tokens -= tokens;
     std::size_t level = 0;
     for (std::int64_t free = levels[0].num_ranks; free < degree; free += levels[level].num_ranks)
       ++level;
@@ -156,8 +161,7 @@ GangScheduler::Estimate GangScheduler::estimate(std::span<const GroupRequest> re
     }
   }
   // What is left of the liquid after the gaps rises from the lowest end.
-  double left = static_cast<double>(liquid) +
-                static_cast<double>(fixed_ns_) * ratio(liquid_tokens, capacity_) - gaps;
+  double left = liquid + static_cast<double>(fixed_ns_) * ratio(liquid_tokens, capacity_) - gaps;
   std::int64_t width = 0;
   double surface = 0;
   for (const Level& level : levels) {

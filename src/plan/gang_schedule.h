@@ -61,7 +61,7 @@ class GangScheduler {
     Nanoseconds makespan;
     std::size_t last_request = 0;  // the one that ends last
   };
-  // The makespan if whole sequences were a liquid that fills gaps and levels ends. Takes every
+  // The makespan if all other sequences were a liquid that fills gaps and levels ends. Takes every
   // rank's speed as 1. Much cheaper than run: O(requests * distinct ends), whatever the number of
   // ranks.
   Estimate estimate(std::span<const GroupRequest> requests) const;
@@ -84,8 +84,10 @@ class GangScheduler {
   std::vector<std::int64_t>
       whole_ns_;               // [sequences] at speed 1, c left out; 0 for those above the capacity
   std::int64_t fixed_ns_ = 0;  // c of all layers at speed 1
-  std::int64_t total_whole_ns_ = 0;  // sum of whole_ns_
-  Tokens total_whole_;               // tokens of the sequences within the capacity
+  // For estimate: rank time of each sequence at its smallest degree, c left out for whole ones.
+  std::vector<std::int64_t> liquid_ns_;
+  double total_liquid_ns_ = 0;
+  Tokens liquid_tokens_;  // tokens of the sequences within the capacity
 };
 
 }  // namespace weft

@@ -13,9 +13,13 @@ namespace weft {
 namespace {
 
 // The search stops when the makespan is this near to the bound.
-constexpr double kNearEnough = 1.002;
-constexpr std::int64_t kScheduleBudget = 300'000;  // full schedules, counted in sequences + ranks
+constexpr double kNearEnough = 1.003;
+constexpr std::int64_t kScheduleBudget = 120'000;  // full schedules, counted in sequences + ranks
 constexpr std::int64_t kEstimateBudget = 200'000;  // estimates, counted in groups
+// A group that takes more than 1 / 24 of the bound is large: its place matters, smaller ones find
+// theirs.
+constexpr std::int64_t kLargeGroupShare = 24;
+constexpr std::uint64_t kNumDegreeChoices = 7;
 // Above this many sequences the liquid estimate is as good as a full schedule.
 constexpr std::size_t kManySequences = 1000;
 
@@ -125,22 +129,37 @@ class HdpSearch {
   // A degree near `degree`, chosen by `choice`; nullopt when this sequence may not have it.
   std::optional<std::int32_t> changed_degree(std::int32_t sequence_idx, std::int32_t degree,
                                              std::uint64_t choice) const {
-    const std::array<std::int32_t, 6> near{
-        degree + 1, degree - 1, degree + (degree + 3) / 4, degree + (degree + 1) / 2,
-        2 * degree, num_ranks_};
     const auto i = static_cast<std::size_t>(sequence_idx);
+    const std::array<std::int32_t, kNumDegreeChoices> near{
+        degree + 1, degree - 1,  degree + (degree + 3) / 4, degree + (degree + 1) / 2, 2 * degree,
+        num_ranks_, smallest_[i]};
     const std::int32_t changed = near[choice % near.size()];
     if (changed < std::max(2, smallest_[i]) || changed > most_ranks(i) || changed == degree)
       return std::nullopt;
     return changed;
   }
 
-  // Random small changes, judged by the estimate; the last group is changed most. Ends with one
-  // full schedule.
+  // Random small changes of the large groups, judged by the estimate, in which everything else is
+  // liquid. Ends with one full schedule.
   void refine_by_estimate() {
-    if (requests_.empty() || near_enough(best_->makespan)) return;
+    if (near_enough(best_->makespan)) return;
+    const auto is_large = [&](const GroupRequest& request) {
+      const Tokens tokens = sequences_[static_cast<std::size_t>(request.sequence_idx)].tokens;
+      return sequence_time(cost_, tokens, request.degree, 1.0) > bound_ / kLargeGroupShare;
+    };
+    Requests large = requests_;
+    const auto small_begin = std::stable_partition(large.begin(), large.end(), is_large);
+    const Requests small(small_begin, large.end());
+    large.erase(small_begin, large.end());
+    if (large.empty()) return;
+    large = refine_large(std::move(large));
+    large.insert(large.end(), small.begin(), small.end());
+    scheduled_ = 0;
+    try_requests(large);
+  }
+
+  Requests refine_large(Requests requests) const {
     const RandomStream random(0, "hdp search");
-    Requests requests = requests_;
     auto best = scheduler_.estimate(requests);
     const auto size = static_cast<std::int64_t>(requests.size());
     std::uint64_t draw = 0;
@@ -157,7 +176,7 @@ class HdpSearch {
         changed.insert(changed.begin() + static_cast<std::ptrdiff_t>(to), moved);
       } else {
         const auto degree = changed_degree(changed[from].sequence_idx, changed[from].degree,
-                                           random.below(draw++, 6));
+                                           random.below(draw++, kNumDegreeChoices));
         if (!degree) continue;
         changed[from].degree = *degree;
       }
@@ -166,8 +185,7 @@ class HdpSearch {
       best = estimate;
       requests = std::move(changed);
     }
-    scheduled_ = 0;
-    try_requests(requests);
+    return requests;
   }
 
   // Sequences that the rank which ends last runs, longest first.
@@ -216,7 +234,7 @@ class HdpSearch {
   bool improve_once() {
     for (const std::int32_t sequence_idx : critical_sequences()) {
       const std::int32_t degree = degree_of(sequence_idx);
-      for (std::uint64_t choice = 0; choice < 6; ++choice) {
+      for (std::uint64_t choice = 0; choice < kNumDegreeChoices; ++choice) {
         const auto changed = changed_degree(sequence_idx, degree, choice);
         if (changed && try_requests(with_degree(sequence_idx, *changed))) return true;
         if (!can_schedule()) return false;

@@ -1,17 +1,23 @@
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
+#include "plan/evaluate.h"
 #include "plan/hdp_search.h"
 #include "plan/plan_builder.h"
 #include "plan/strategy.h"
 
 namespace weft {
 
-void plan_hdp(const PlanRequest& request, StepPlan& plan) {
-  PlanBuilder builder(plan);
-  if (plan.sequences.empty()) return;
-  const GangSchedule schedule = search_gang_schedule(request, plan);
+namespace {
 
+// With few sequences, sharing a whole pack (static) or packing longs and shorts in turn (naive) is
+// sometimes better than groups that each have a slot; both are plans of this plan space, so they
+// are candidates.
+constexpr std::size_t kFewSequences = 1000;
+
+void append_schedule(const GangSchedule& schedule, StepPlan& plan) {
+  PlanBuilder builder(plan);
   std::vector<std::size_t> packs(schedule.packs.size());
   std::iota(packs.begin(), packs.end(), 0);
   std::stable_sort(packs.begin(), packs.end(), [&](std::size_t a, std::size_t b) {
@@ -32,6 +38,31 @@ void plan_hdp(const PlanRequest& request, StepPlan& plan) {
     builder.add_shared(schedule.groups[g].sequence_idx, schedule.groups[g].ranks);
   }
   append_packs_before(kAfterAllGroups);
+}
+
+}  // namespace
+
+void plan_hdp(const PlanRequest& request, StepPlan& plan) {
+  const StepPlan header = plan;
+  plan.ranks.resize(static_cast<std::size_t>(plan.num_ranks));
+  if (plan.sequences.empty()) return;
+  append_schedule(search_gang_schedule(request, plan), plan);
+  if (plan.sequences.size() > kFewSequences) return;
+
+  Nanoseconds makespan = evaluate(plan, request.cost, request.cluster).makespan;
+  const auto consider = [&](auto strategy, Tokens max_context) {
+    PlanRequest other_request = request;
+    other_request.options.max_context = max_context;
+    StepPlan other = header;
+    strategy(other_request, other);
+    const Nanoseconds other_makespan = evaluate(other, request.cost, request.cluster).makespan;
+    if (other_makespan >= makespan) return;
+    makespan = other_makespan;
+    plan = std::move(other);
+  };
+  consider(plan_hdp_naive, Tokens(0));
+  consider(plan_static, plan.sequences.front().tokens);
+  consider(plan_static, request.options.capacity * plan.num_ranks);
 }
 
 }  // namespace weft

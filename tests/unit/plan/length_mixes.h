@@ -1,5 +1,5 @@
 // Length mixes with the token shares of ByteScale's Fig. 4 (as docs/planner.md lists them),
-// log-uniform within each bucket, and small helpers for planner tests. Every number is f(seed,
+// log-uniform within each bucket. Every number is f(seed,
 // index).
 #pragma once
 
@@ -50,16 +50,6 @@ inline std::vector<SequenceSpec> draw_lengths(const BucketShares& shares, Tokens
                          .tokens = fitting,
                          .num_targets = fitting.value() - 1});
     drawn += fitting;
-  }
-  return sequences;
-}
-
-inline std::vector<SequenceSpec> sequences_of(const std::vector<std::int64_t>& lengths) {
-  std::vector<SequenceSpec> sequences;
-  for (const std::int64_t tokens : lengths) {
-    sequences.push_back({.id = static_cast<std::int64_t>(sequences.size()),
-                         .tokens = Tokens(tokens),
-                         .num_targets = tokens - 1});
   }
   return sequences;
 }

@@ -1,0 +1,215 @@
+#include "plan/lower_bound.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <iostream>
+
+#include "plan/evaluate.h"
+#include "plan/plan_builder.h"
+#include "plan/sequence_time.h"
+#include "plan/validate.h"
+#include "tests/support/random_plan.h"
+#include "tests/unit/plan/planning_cases.h"
+
+namespace weft {
+namespace {
+
+using testing::edge_sequences;
+using testing::hand_cost;
+using testing::request_of;
+using testing::sequences_of;
+
+LowerBound bound_of(std::vector<SequenceSpec> sequences, const CostModel& cost,
+                    std::int32_t num_ranks, std::int64_t capacity) {
+  sort_canonically(sequences);
+  return lower_bound(sequences, cost, uniform_cluster(num_ranks, 8), Tokens(capacity));
+}
+
+// Random coefficients of every relation: exchange free or dear, attention free or dear, no fixed
+// cost.
+CostModel random_cost(const RandomStream& random) {
+  CostModel cost = hand_cost();
+  constexpr std::array<double, 5> kScales{0, 0.01, 1, 10, 1000};
+  cost.attention_ns_per_pair *= kScales[random.below(0, 5)];
+  cost.linear_ns_per_token *= kScales[random.below(1, 5)];
+  cost.fixed_ns *= kScales[random.below(2, 5)];
+  cost.hop_ns_per_token *= kScales[random.below(3, 5)];
+  cost.hop_fixed_ns *= kScales[random.below(4, 5)];
+  cost.num_layers = static_cast<std::int32_t>(1 + random.below(5, 3));
+  cost.backward_ratio = 2.5 * static_cast<double>(random.below(6, 2));
+  return cost;
+}
+
+ClusterSpec random_cluster(const RandomStream& random, std::int32_t num_ranks) {
+  ClusterSpec cluster = uniform_cluster(num_ranks, 2);
+  if (random.below(10, 2) == 0) return cluster;
+  for (std::int32_t r = 0; r < num_ranks; ++r) {
+    cluster.speed.push_back(0.25 + 2 * random.uniform(11 + static_cast<std::uint64_t>(r)));
+  }
+  return cluster;
+}
+
+TEST(LowerBound, WorkIsTotalComputeAndOneFixedCostForEachCapacityOverAllRanks) {
+  // 4 sequences of 2 tokens: 3 pairs, 2 tokens each; 8 tokens at a capacity of 4: two micro-batches
+  // at least.
+  const LowerBound bound = bound_of(sequences_of({2, 2, 2, 2}), hand_cost(), 2, 4);
+  EXPECT_NEAR(static_cast<double>(bound.work.value()), (4 * (2 * 3 + 10 * 2) + 2 * 7) / 2.0, 2);
+}
+
+TEST(LowerBound, LongestIsTheBestDegreeOfTheLongestSequence) {
+  CostModel cost = hand_cost();
+  cost.hop_fixed_ns = 1e6;  // any exchange is dear: one rank is best
+  const LowerBound whole = bound_of(sequences_of({4, 1}), cost, 4, 4);
+  EXPECT_NEAR(static_cast<double>(whole.longest.value()), 2 * 10 + 40 + 7, 2);
+  // Below its capacity it must be shared: two ranks, one hop of 1e6 + 3 * 2.
+  const LowerBound shared = bound_of(sequences_of({4, 1}), cost, 4, 2);
+  EXPECT_NEAR(static_cast<double>(shared.longest.value()), 10.0 / 2 + 20 + 7 + 1e6 + 6, 3);
+}
+
+TEST(LowerBound, SequencesThatCannotShareTheClusterRunInTurn) {
+  // 2 ranks x 8 tokens: any two of 12, 11, 9 exceed 16 together, so they take turns; 7 fits
+  // beside 9.
+  const CostModel cost = hand_cost();
+  const auto alone = [&](std::int64_t tokens) {
+    return bound_of(sequences_of({tokens}), cost, 2, 8).longest.value();
+  };
+  const LowerBound bound = bound_of(sequences_of({12, 11, 9, 7}), cost, 2, 8);
+  EXPECT_NEAR(static_cast<double>(bound.in_turn.value()),
+              static_cast<double>(alone(12) + alone(11) + alone(9)), 6);
+  EXPECT_EQ(bound_of(sequences_of({8, 8}), cost, 2, 8).in_turn,
+            bound_of(sequences_of({8}), cost, 2, 8).longest);
+}
+
+TEST(LowerBound, NothingToDoNeedsNoTime) {
+  EXPECT_EQ(bound_of({}, hand_cost(), 3, 8).best(), Nanoseconds(0));
+}
+
+TEST(LowerBound, IsNeverAboveAnyPlanOfRandomSequencesCostsAndSpeeds) {
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    const RandomStream random(seed, "lower bound sweep");
+    const auto num_ranks = static_cast<std::int32_t>(1 + seed % 8);
+    const std::int64_t capacity = std::int64_t{1} << (3 + random.below(20, 6));
+    const CostModel cost = random_cost(random);
+    const ClusterSpec cluster = random_cluster(random, num_ranks);
+    std::vector<SequenceSpec> sequences = edge_sequences(random, num_ranks, capacity, 12);
+    const StepPlan plan = random_plan({.num_ranks = num_ranks,
+                                       .sequences = sequences,
+                                       .capacity = Tokens(capacity),
+                                       .seed = seed,
+                                       .allow_unequal_cuts = seed % 2 == 0});
+    const LowerBound bound = lower_bound(plan.sequences, cost, cluster, Tokens(capacity));
+    ASSERT_LE(bound.best(), evaluate(plan, cost, cluster).makespan)
+        << "seed " << seed << ": work " << bound.work.value() << " longest "
+        << bound.longest.value() << " in turn " << bound.in_turn.value() << " spread "
+        << bound.spread.value();
+    for (const std::string& strategy : testing::kStrategies) {
+      PlanRequest request = request_of(strategy, sequences, num_ranks, capacity);
+      request.cost = cost;
+      request.cluster = cluster;
+      const StepPlan made = make_plan(request);  // validate refuses a bound above the makespan
+      ASSERT_LE(made.lower_bound, made.makespan) << "seed " << seed;
+    }
+  }
+}
+
+// The least makespan over all rank subsets, orders and slot partitions of equal cuts; tiny cases
+// only.
+class BruteForce {
+ public:
+  BruteForce(std::vector<SequenceSpec> sequences, const CostModel& cost, std::int32_t num_ranks,
+             Tokens capacity)
+      : cost_(cost), cluster_(uniform_cluster(num_ranks, 8)), capacity_(capacity) {
+    sort_canonically(sequences);
+    base_.strategy = "brute force";
+    base_.num_ranks = num_ranks;
+    base_.capacity = capacity;
+    base_.sequences = std::move(sequences);
+  }
+
+  Nanoseconds best() {
+    subsets_.resize(base_.sequences.size());
+    slots_.resize(base_.sequences.size());
+    choose(0);
+    return best_;
+  }
+
+ private:
+  void choose(std::size_t i) {
+    if (i == base_.sequences.size()) return judge();
+    const std::int64_t tokens = base_.sequences[i].tokens.value();
+    for (std::uint32_t subset = 1; subset < (1u << base_.num_ranks); ++subset) {
+      const int degree = __builtin_popcount(subset);
+      if (degree < smallest_degree(base_.sequences[i].tokens, capacity_) || degree > tokens)
+        continue;
+      subsets_[i] = subset;
+      // The number of a slot is its place in the order; unused numbers do no harm.
+      for (std::size_t slot = 0; slot < base_.sequences.size(); ++slot) {
+        slots_[i] = slot;
+        choose(i + 1);
+      }
+    }
+  }
+
+  void judge() {
+    StepPlan plan = base_;
+    PlanBuilder builder(plan);
+    for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
+      if (std::find(slots_.begin(), slots_.end(), slot) == slots_.end()) continue;
+      builder.open_slot();
+      for (std::size_t i = 0; i < slots_.size(); ++i) {
+        if (slots_[i] != slot) continue;
+        std::vector<Rank> ranks;
+        for (std::int32_t r = 0; r < base_.num_ranks; ++r) {
+          if ((subsets_[i] >> r & 1u) != 0) ranks.emplace_back(r);
+        }
+        builder.add_shared(static_cast<std::int32_t>(i), ranks);
+      }
+    }
+    for (const auto& micro_batches : plan.ranks) {
+      for (const MicroBatch& micro_batch : micro_batches) {
+        if (micro_batch.tokens() > capacity_) return;
+      }
+    }
+    best_ = std::min(best_, evaluate(plan, cost_, cluster_).makespan);
+  }
+
+  StepPlan base_;
+  CostModel cost_;
+  ClusterSpec cluster_;
+  Tokens capacity_;
+  std::vector<std::uint32_t> subsets_;
+  std::vector<std::size_t> slots_;
+  Nanoseconds best_{std::int64_t{1} << 62};
+};
+
+TEST(LowerBound, IsNeverAboveTheOptimumAndHdpIsNearIt) {
+  double total_excess = 0;
+  int cases = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const RandomStream random(seed, "brute force");
+    const auto num_ranks = static_cast<std::int32_t>(1 + seed % 3);
+    const std::int64_t capacity = seed % 2 == 0 ? 8 : 64;
+    const CostModel cost = seed % 5 == 0 ? testing::hand_cost() : random_cost(random);
+    const std::vector<SequenceSpec> sequences =
+        edge_sequences(random, num_ranks, capacity, num_ranks == 3 ? 3 : 4);
+    if (sequences.empty()) continue;
+    const Nanoseconds optimum = BruteForce(sequences, cost, num_ranks, Tokens(capacity)).best();
+    ASSERT_LE(bound_of(sequences, cost, num_ranks, capacity).best(), optimum) << "seed " << seed;
+    PlanRequest request = request_of("hdp", sequences, num_ranks, capacity);
+    request.cost = cost;
+    if (optimum > Nanoseconds(0)) {
+      total_excess += ratio(make_plan(request).makespan, optimum) - 1;
+      ++cases;
+    }
+  }
+  ASSERT_GT(cases, 30);
+  RecordProperty("mean_excess_percent", std::to_string(100 * total_excess / cases));
+  std::cout << "hdp above the optimum of " << cases << " tiny cases: " << 100 * total_excess / cases
+            << " % on average\n";
+  EXPECT_LT(total_excess / cases, 0.10);
+}
+
+}  // namespace
+}  // namespace weft

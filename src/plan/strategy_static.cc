@@ -107,7 +107,10 @@ void plan_static(const PlanRequest& request, StepPlan& plan) {
   for (std::size_t b = 0; b < bins.bins().size(); ++b) {
     const std::int64_t first_rank = static_cast<std::int64_t>(b) % num_data_groups * degree;
     builder.open_slot();
-    for (const std::int32_t idx : bins.bins()[b]) {
+    // Canonical order: sequences on the same ring lie together and share its hops.
+    std::vector<std::int32_t> bin = bins.bins()[b];
+    std::sort(bin.begin(), bin.end());
+    for (const std::int32_t idx : bin) {
       const std::int64_t tokens = plan.sequences[static_cast<std::size_t>(idx)].tokens.value();
       std::vector<Rank> ranks;
       for (std::int64_t i = 0; i < std::min<std::int64_t>(degree, tokens); ++i)

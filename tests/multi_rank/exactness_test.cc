@@ -46,7 +46,8 @@ RankedStep expect_step(const StepSetting& setting, const StepPlan& plan, const M
   EXPECT_TRUE(std::isfinite(step.loss));
   EXPECT_LE(std::abs(step.loss - reference.loss), bound * std::abs(reference.loss));
   const double norm = testing::global_norm(reference.gradients);
-  for (const ParameterInfo& info : ParameterSet(setting.config, setting.dtype).infos()) {
+  const ParameterSet parameters(setting.config, setting.dtype);
+  for (const ParameterInfo& info : parameters.infos()) {
     const at::Tensor gradient = step.gradients.narrow(0, info.offset, info.size).view(info.shape);
     EXPECT_LE(testing::gradient_error(gradient, reference.gradients.at(info.name), norm), bound)
         << info.name;

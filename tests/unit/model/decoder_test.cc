@@ -51,6 +51,10 @@ struct Case {
   bool tied;
   at::ScalarType dtype;
   const char* kernel;
+  friend void PrintTo(const Case& shape, std::ostream* out) {
+    *out << shape.num_kv_heads << " key/value heads, " << (shape.tied ? "tied" : "untied") << ", "
+         << shape.dtype << ", " << shape.kernel;
+  }
 };
 
 class DecoderShapes : public ::testing::TestWithParam<Case> {};

@@ -1,8 +1,8 @@
 // Little-endian serialisation into memory, and a reader that never reads past its end.
 //
-// ByteReader raises UserError (the bytes came from a file or a peer) that names `what`, the offset, the size
-// needed and the size left. read_count refuses a count that the bytes left cannot hold, so a damaged length
-// never becomes a large allocation.
+// ByteReader raises UserError (the bytes came from a file or a peer) that names `what`, the offset,
+// the size needed and the size left. read_count refuses a count that the bytes left cannot hold, so
+// a damaged length never becomes a large allocation.
 #pragma once
 
 #include <bit>
@@ -19,7 +19,8 @@
 
 namespace weft {
 
-static_assert(std::endian::native == std::endian::little, "file formats are little-endian; so is every host so far");
+static_assert(std::endian::native == std::endian::little,
+              "file formats are little-endian; so is every host so far");
 
 class ByteWriter {
  public:
@@ -44,7 +45,8 @@ class ByteWriter {
 
 class ByteReader {
  public:
-  ByteReader(std::span<const std::byte> bytes, std::string what) : bytes_(bytes), what_(std::move(what)) {}
+  ByteReader(std::span<const std::byte> bytes, std::string what)
+      : bytes_(bytes), what_(std::move(what)) {}
 
   template <class T>
     requires std::is_arithmetic_v<T>
@@ -65,21 +67,23 @@ class ByteReader {
   // A u64 count of items that take at least `item_bytes` each.
   std::size_t read_count(std::size_t item_bytes) {
     const auto count = read<std::uint64_t>();
-    WEFT_USER_CHECK(count <= remaining() / item_bytes,
-                    "{}: at offset {} a count of {} items of at least {} bytes, but only {} bytes are left", what_,
-                    offset_ - sizeof(count), count, item_bytes, remaining());
+    WEFT_USER_CHECK(
+        count <= remaining() / item_bytes,
+        "{}: at offset {} a count of {} items of at least {} bytes, but only {} bytes are left",
+        what_, offset_ - sizeof(count), count, item_bytes, remaining());
     return static_cast<std::size_t>(count);
   }
   std::size_t offset() const { return offset_; }
   std::size_t remaining() const { return bytes_.size() - offset_; }
   void expect_end() const {
-    WEFT_USER_CHECK(remaining() == 0, "{}: {} unexpected bytes after offset {}", what_, remaining(), offset_);
+    WEFT_USER_CHECK(remaining() == 0, "{}: {} unexpected bytes after offset {}", what_, remaining(),
+                    offset_);
   }
 
  private:
   void require(std::size_t size) const {
-    WEFT_USER_CHECK(size <= remaining(), "{}: truncated: {} bytes needed at offset {}, {} left", what_, size,
-                    offset_, remaining());
+    WEFT_USER_CHECK(size <= remaining(), "{}: truncated: {} bytes needed at offset {}, {} left",
+                    what_, size, offset_, remaining());
   }
 
   std::span<const std::byte> bytes_;

@@ -3,7 +3,8 @@
 // UserError: configuration or data is wrong; the user can mend it.   (exit code 2)
 // CommError: a peer failed, mismatched, or kept us waiting too long. (exit code 1)
 // InternalError: our bug.                                            (exit code 1)
-// Only cli/ turns them into exit codes. A message says where, what was expected, what was found, and what to do.
+// Only cli/ turns them into exit codes. A message says where, what was expected, what was found,
+// and what to do.
 #pragma once
 
 #include <fmt/format.h>
@@ -50,31 +51,32 @@ template <class... Args>
 
 }  // namespace weft
 
-// Bug check: raises InternalError with a formatted message (first argument after the condition is the format).
-#define WEFT_CHECK(condition, ...)                                                              \
-  do {                                                                                          \
-    if (!(condition)) [[unlikely]] {                                                            \
+// Bug check: raises InternalError with a formatted message (first argument after the condition is
+// the format).
+#define WEFT_CHECK(condition, ...)                                                                \
+  do {                                                                                            \
+    if (!(condition)) [[unlikely]] {                                                              \
       ::weft::throw_internal_error("{}:{}: {} does not hold: {}", __FILE__, __LINE__, #condition, \
-                                   ::fmt::format(__VA_ARGS__));                                 \
-    }                                                                                           \
+                                   ::fmt::format(__VA_ARGS__));                                   \
+    }                                                                                             \
   } while (false)
 
 // Bug check of two equal values; the message shows both.
-#define WEFT_CHECK_EQ(left, right, ...)                                                          \
-  do {                                                                                           \
-    const auto& weft_left = (left);                                                              \
-    const auto& weft_right = (right);                                                            \
-    if (!(weft_left == weft_right)) [[unlikely]] {                                               \
+#define WEFT_CHECK_EQ(left, right, ...)                                                           \
+  do {                                                                                            \
+    const auto& weft_left = (left);                                                               \
+    const auto& weft_right = (right);                                                             \
+    if (!(weft_left == weft_right)) [[unlikely]] {                                                \
       ::weft::throw_internal_error("{}:{}: {} == {} does not hold ({} against {}): {}", __FILE__, \
-                                   __LINE__, #left, #right, weft_left, weft_right,               \
-                                   ::fmt::format(__VA_ARGS__));                                  \
-    }                                                                                            \
+                                   __LINE__, #left, #right, weft_left, weft_right,                \
+                                   ::fmt::format(__VA_ARGS__));                                   \
+    }                                                                                             \
   } while (false)
 
 // Check of what the user gave: raises UserError.
-#define WEFT_USER_CHECK(condition, ...)          \
-  do {                                           \
-    if (!(condition)) [[unlikely]] {             \
-      ::weft::throw_user_error(__VA_ARGS__);     \
-    }                                            \
+#define WEFT_USER_CHECK(condition, ...)      \
+  do {                                       \
+    if (!(condition)) [[unlikely]] {         \
+      ::weft::throw_user_error(__VA_ARGS__); \
+    }                                        \
   } while (false)

@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
 
-[[noreturn]] void throw_system_error(std::string_view operation, const std::filesystem::path& path) {
+[[noreturn]] void throw_system_error(std::string_view operation,
+                                     const std::filesystem::path& path) {
   throw_user_error("cannot {} '{}': {}", operation, path.string(), std::strerror(errno));
 }
 
@@ -40,7 +41,7 @@ void sync_parent(const std::filesystem::path& path) {
 MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) throw_system_error("open", path);
-  struct stat status {};
+  struct stat status{};
   if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
     ::close(fd);
     throw_user_error("cannot map '{}': not a regular file", path.string());
@@ -106,7 +107,8 @@ void FileWriter::write(std::span<const std::byte> data) {
 void FileWriter::write_at(std::uint64_t offset, std::span<const std::byte> data) {
   WEFT_CHECK(offset + data.size() <= size_, "write_at may only overwrite");
   flush();
-  if (::pwrite(fd_, data.data(), data.size(), static_cast<off_t>(offset)) != static_cast<ssize_t>(data.size())) {
+  if (::pwrite(fd_, data.data(), data.size(), static_cast<off_t>(offset)) !=
+      static_cast<ssize_t>(data.size())) {
     throw_system_error("write", path_);
   }
 }
@@ -124,8 +126,8 @@ void FileWriter::close() {
 
 AtomicDirectory::AtomicDirectory(std::filesystem::path target)
     : target_(std::move(target)), temporary_(temporary_name(target_)) {
-  WEFT_USER_CHECK(!std::filesystem::exists(target_), "'{}' already exists; remove it or choose another name",
-                  target_.string());
+  WEFT_USER_CHECK(!std::filesystem::exists(target_),
+                  "'{}' already exists; remove it or choose another name", target_.string());
   std::error_code error;
   std::filesystem::remove_all(temporary_, error);
   std::filesystem::create_directories(temporary_, error);

@@ -1,8 +1,8 @@
 // Files: memory-mapped reading and writing that is whole or absent.
 //
-// AtomicFile and AtomicDirectory write under a temporary name beside the target; commit() flushes to disk and
-// renames. Destruction without commit removes the temporary. A reader never sees half a file.
-// Every failure is a UserError that names the path, the operation and the system's reason.
+// AtomicFile and AtomicDirectory write under a temporary name beside the target; commit() flushes
+// to disk and renames. Destruction without commit removes the temporary. A reader never sees half a
+// file. Every failure is a UserError that names the path, the operation and the system's reason.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,8 @@ namespace weft {
 class MappedFile {
  public:
   MappedFile() = default;
-  explicit MappedFile(const std::filesystem::path& path);  // read-only; an empty file maps to an empty span
+  explicit MappedFile(
+      const std::filesystem::path& path);  // read-only; an empty file maps to an empty span
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
@@ -45,7 +46,8 @@ class FileWriter {
   void write_at(std::uint64_t offset, std::span<const std::byte> data);
   std::uint64_t size() const { return size_; }
   void flush();
-  void close();  // flush, fsync, close; throws on failure. The destructor closes without fsync or throwing.
+  void close();  // flush, fsync, close; throws on failure. The destructor closes without fsync or
+                 // throwing.
 
  private:
   void write_fully(const std::byte* data, std::size_t size);

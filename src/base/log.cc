@@ -10,13 +10,15 @@ namespace {
 
 spdlog::color_mode color_mode() {
   const char* no_color = std::getenv("NO_COLOR");
-  return no_color != nullptr && *no_color != '\0' ? spdlog::color_mode::never : spdlog::color_mode::automatic;
+  return no_color != nullptr && *no_color != '\0' ? spdlog::color_mode::never
+                                                  : spdlog::color_mode::automatic;
 }
 
 // One sink for the process: a log is the one thing that is global by nature.
 spdlog::logger& logger() {
   static spdlog::logger instance = [] {
-    spdlog::logger created("weft", std::make_shared<spdlog::sinks::stderr_color_sink_mt>(color_mode()));
+    spdlog::logger created("weft",
+                           std::make_shared<spdlog::sinks::stderr_color_sink_mt>(color_mode()));
     created.set_pattern("%n: %^%l%$ %v");
     created.flush_on(spdlog::level::debug);
     return created;
@@ -26,10 +28,14 @@ spdlog::logger& logger() {
 
 spdlog::level::level_enum spdlog_level(LogLevel level) {
   switch (level) {
-    case LogLevel::kDebug: return spdlog::level::debug;
-    case LogLevel::kInfo: return spdlog::level::info;
-    case LogLevel::kWarn: return spdlog::level::warn;
-    case LogLevel::kError: return spdlog::level::err;
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarn:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      return spdlog::level::err;
   }
   return spdlog::level::err;
 }

@@ -24,7 +24,8 @@ double polynomial(double x, std::span<const double> coefficients) {
   return sum;
 }
 
-// Acklam's rational approximation of the inverse normal CDF, relative error below 1.15e-9; 0 < p < 1.
+// Acklam's rational approximation of the inverse normal CDF, relative error below 1.15e-9; 0 < p
+// < 1.
 double inverse_normal_cdf(double p) {
   constexpr std::array<double, 6> kCentralTop = {-3.969683028665376e+01, 2.209460984245205e+02,
                                                  -2.759285104469687e+02, 1.383577518672690e+02,
@@ -72,7 +73,9 @@ double RandomStream::normal(std::uint64_t index) const {
 }
 
 Permutation::Permutation(std::uint64_t seed, std::string_view purpose, std::uint64_t size)
-    : round_(seed, purpose), size_(size), half_bits_((std::bit_width(size > 1 ? size - 1 : 1) + 1) / 2) {}
+    : round_(seed, purpose),
+      size_(size),
+      half_bits_((std::bit_width(size > 1 ? size - 1 : 1) + 1) / 2) {}
 
 std::uint64_t Permutation::operator()(std::uint64_t index) const {
   WEFT_CHECK(index < size_, "permutation of {} elements asked for element {}", size_, index);
@@ -88,7 +91,8 @@ std::uint64_t Permutation::operator()(std::uint64_t index) const {
       right = next;
     }
     value = (left << half_bits_) | right;
-  } while (value >= size_);  // cycle walking: the network permutes 2^(2*half_bits) < 4 * size values
+  } while (value >=
+           size_);  // cycle walking: the network permutes 2^(2*half_bits) < 4 * size values
   return value;
 }
 

@@ -33,7 +33,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::optional<std::string> nearest_name(std::string_view word, std::span<const std::string> candidates) {
+std::optional<std::string> nearest_name(std::string_view word,
+                                        std::span<const std::string> candidates) {
   const std::string target = normalised(word);
   std::optional<std::string> best;
   std::size_t best_distance = std::max<std::size_t>(target.size(), 2) / 2 + 1;

@@ -74,10 +74,11 @@ std::string Progress::text(std::int64_t done, double elapsed_s) const {
   const double rate = static_cast<double>(done) / std::max(elapsed_s, 1e-9);
   const std::string speed = amount(static_cast<std::int64_t>(rate), unit_) + "/s";
   if (total_ <= 0) return fmt::format("{}: {}, {}", label_, amount(done, unit_), speed);
-  const double left_s = rate > 0 ? static_cast<double>(std::max<std::int64_t>(total_ - done, 0)) / rate : 0;
+  const double left_s =
+      rate > 0 ? static_cast<double>(std::max<std::int64_t>(total_ - done, 0)) / rate : 0;
   return fmt::format("{}: {:.0f} %, {} of {}, {}, {:.0f} s left", label_,
-                     100.0 * static_cast<double>(done) / static_cast<double>(total_), amount(done, unit_),
-                     amount(total_, unit_), speed, left_s);
+                     100.0 * static_cast<double>(done) / static_cast<double>(total_),
+                     amount(done, unit_), amount(total_, unit_), speed, left_s);
 }
 
 }  // namespace weft

@@ -7,14 +7,16 @@
 
 namespace weft {
 
-// Whether redraws and colour are welcome on a stream (1 stdout, 2 stderr): a terminal, TERM is not "dumb", and
-// neither NO_COLOR nor CI is set; FORCE_COLOR or CLICOLOR_FORCE turns colour on regardless.
+// Whether redraws and colour are welcome on a stream (1 stdout, 2 stderr): a terminal, TERM is not
+// "dumb", and neither NO_COLOR nor CI is set; FORCE_COLOR or CLICOLOR_FORCE turns colour on
+// regardless.
 bool allows_redraw(int fd);
 bool allows_color(int fd);
 int terminal_columns(int fd);  // 80 when unknown
 
-// One line on stderr: "label 45 % 1.2 GiB of 2.7 GiB, 310 MiB/s, 5 s left". On a terminal it is redrawn ten times
-// a second; elsewhere one line is printed every ten seconds, so that a log shows life.
+// One line on stderr: "label 45 % 1.2 GiB of 2.7 GiB, 310 MiB/s, 5 s left". On a terminal it is
+// redrawn ten times a second; elsewhere one line is printed every ten seconds, so that a log shows
+// life.
 class Progress {
  public:
   enum class Unit { kBytes, kCount };

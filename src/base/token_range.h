@@ -14,7 +14,9 @@ struct TokenRange {
 
   constexpr std::int64_t size() const { return end - begin; }
   constexpr bool empty() const { return end <= begin; }
-  constexpr bool contains(std::int64_t position) const { return begin <= position && position < end; }
+  constexpr bool contains(std::int64_t position) const {
+    return begin <= position && position < end;
+  }
   friend constexpr auto operator<=>(const TokenRange&, const TokenRange&) = default;
 };
 
@@ -23,7 +25,8 @@ constexpr bool overlaps(TokenRange a, TokenRange b) {
 }
 
 // Number of (query, key) pairs that causal attention computes for the queries of `range` when every
-// earlier position of the sequence is a key: sum of (p + 1) for p in range. Exact below 2^32 tokens.
+// earlier position of the sequence is a key: sum of (p + 1) for p in range. Exact below 2^32
+// tokens.
 constexpr std::int64_t causal_work(TokenRange range) {
   if (range.empty()) return 0;
   const std::int64_t terms = range.size();

@@ -12,11 +12,20 @@ namespace {
 
 int suffix_shift(char suffix) {
   switch (suffix) {
-    case 'k': case 'K': return 10;
-    case 'm': case 'M': return 20;
-    case 'g': case 'G': return 30;
-    case 't': case 'T': return 40;
-    default: return -1;
+    case 'k':
+    case 'K':
+      return 10;
+    case 'm':
+    case 'M':
+      return 20;
+    case 'g':
+    case 'G':
+      return 30;
+    case 't':
+    case 'T':
+      return 40;
+    default:
+      return -1;
   }
 }
 
@@ -30,14 +39,16 @@ std::int64_t parse_count(std::string_view text, std::string_view what) {
   if (status == std::errc() && end - rest == 1) shift = suffix_shift(*rest);
   const bool well_formed = status == std::errc() && count >= 0 && shift >= 0 && end - rest <= 1;
   WEFT_USER_CHECK(well_formed,
-                  "{}: expected a count such as 4096, 4K, 16M or 2G (powers of 1024), got '{}'", what, text);
+                  "{}: expected a count such as 4096, 4K, 16M or 2G (powers of 1024), got '{}'",
+                  what, text);
   WEFT_USER_CHECK(count <= (std::numeric_limits<std::int64_t>::max() >> shift),
                   "{}: '{}' does not fit in 63 bits", what, text);
   return count << shift;
 }
 
 std::string format_count(std::int64_t count) {
-  constexpr std::array<std::pair<int, char>, 4> kSuffixes = {{{40, 'T'}, {30, 'G'}, {20, 'M'}, {10, 'K'}}};
+  constexpr std::array<std::pair<int, char>, 4> kSuffixes = {
+      {{40, 'T'}, {30, 'G'}, {20, 'M'}, {10, 'K'}}};
   for (const auto& [shift, suffix] : kSuffixes) {
     const std::int64_t unit = std::int64_t{1} << shift;
     if (count >= unit && count % unit == 0) return fmt::format("{}{}", count / unit, suffix);

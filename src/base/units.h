@@ -1,7 +1,8 @@
 // Quantities that must not mix are types: adding Tokens to Bytes does not compile.
 //
-// Every quantity is a signed 64-bit integer (a 16,384-rank step of 2M-token sequences stays far below 2^63).
-// Parsing accepts 4096, 4K, 16M, 2G (powers of 1024, as contexts are named) and rejects anything else.
+// Every quantity is a signed 64-bit integer (a 16,384-rank step of 2M-token sequences stays far
+// below 2^63). Parsing accepts 4096, 4K, 16M, 2G (powers of 1024, as contexts are named) and
+// rejects anything else.
 #pragma once
 
 #include <fmt/format.h>
@@ -20,10 +21,20 @@ class Quantity {
   constexpr explicit Quantity(std::int64_t value) : value_(value) {}
   constexpr std::int64_t value() const { return value_; }
 
-  constexpr Quantity& operator+=(Quantity other) { value_ += other.value_; return *this; }
-  constexpr Quantity& operator-=(Quantity other) { value_ -= other.value_; return *this; }
-  friend constexpr Quantity operator+(Quantity a, Quantity b) { return Quantity(a.value_ + b.value_); }
-  friend constexpr Quantity operator-(Quantity a, Quantity b) { return Quantity(a.value_ - b.value_); }
+  constexpr Quantity& operator+=(Quantity other) {
+    value_ += other.value_;
+    return *this;
+  }
+  constexpr Quantity& operator-=(Quantity other) {
+    value_ -= other.value_;
+    return *this;
+  }
+  friend constexpr Quantity operator+(Quantity a, Quantity b) {
+    return Quantity(a.value_ + b.value_);
+  }
+  friend constexpr Quantity operator-(Quantity a, Quantity b) {
+    return Quantity(a.value_ - b.value_);
+  }
   friend constexpr Quantity operator*(Quantity a, std::int64_t n) { return Quantity(a.value_ * n); }
   friend constexpr Quantity operator*(std::int64_t n, Quantity a) { return Quantity(a.value_ * n); }
   friend constexpr Quantity operator/(Quantity a, std::int64_t n) { return Quantity(a.value_ / n); }
@@ -57,13 +68,25 @@ class Rank {
 inline constexpr double seconds(Nanoseconds t) { return static_cast<double>(t.value()) * 1e-9; }
 
 inline namespace literals {
-constexpr Tokens operator""_tok(unsigned long long n) { return Tokens(static_cast<std::int64_t>(n)); }
+constexpr Tokens operator""_tok(unsigned long long n) {
+  return Tokens(static_cast<std::int64_t>(n));
+}
 constexpr Bytes operator""_B(unsigned long long n) { return Bytes(static_cast<std::int64_t>(n)); }
-constexpr Bytes operator""_KiB(unsigned long long n) { return Bytes(static_cast<std::int64_t>(n) << 10); }
-constexpr Bytes operator""_MiB(unsigned long long n) { return Bytes(static_cast<std::int64_t>(n) << 20); }
-constexpr Nanoseconds operator""_ns(unsigned long long n) { return Nanoseconds(static_cast<std::int64_t>(n)); }
-constexpr Nanoseconds operator""_us(unsigned long long n) { return Nanoseconds(static_cast<std::int64_t>(n) * 1'000); }
-constexpr Nanoseconds operator""_ms(unsigned long long n) { return Nanoseconds(static_cast<std::int64_t>(n) * 1'000'000); }
+constexpr Bytes operator""_KiB(unsigned long long n) {
+  return Bytes(static_cast<std::int64_t>(n) << 10);
+}
+constexpr Bytes operator""_MiB(unsigned long long n) {
+  return Bytes(static_cast<std::int64_t>(n) << 20);
+}
+constexpr Nanoseconds operator""_ns(unsigned long long n) {
+  return Nanoseconds(static_cast<std::int64_t>(n));
+}
+constexpr Nanoseconds operator""_us(unsigned long long n) {
+  return Nanoseconds(static_cast<std::int64_t>(n) * 1'000);
+}
+constexpr Nanoseconds operator""_ms(unsigned long long n) {
+  return Nanoseconds(static_cast<std::int64_t>(n) * 1'000'000);
+}
 }  // namespace literals
 
 // "4096", "4K", "16M", "2G" (1024-based) -> count. `what` names the value in the UserError.

@@ -12,8 +12,9 @@ namespace {
 void check_build_id() {
   const char* expected = std::getenv("WEFT_BUILD_ID");
   if (expected == nullptr || weft::build_id() == expected) return;
-  weft::throw_user_error("weft-engine is of build {}, but weft is of build {}: build both again (./run build)",
-                         weft::build_id(), expected);
+  weft::throw_user_error(
+      "weft-engine is of build {}, but weft is of build {}: build both again (./run build)",
+      weft::build_id(), expected);
 }
 
 }  // namespace

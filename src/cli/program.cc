@@ -33,25 +33,28 @@ void check_command_name(const CLI::App& app, int argc, char** argv) {
     if (std::find(names.begin(), names.end(), word) == names.end()) {
       const auto nearest = nearest_name(word, names);
       throw_user_error("unknown command '{}'{}; commands: {}", word,
-                       nearest ? fmt::format("; did you mean '{}'?", *nearest) : "", fmt::join(names, ", "));
+                       nearest ? fmt::format("; did you mean '{}'?", *nearest) : "",
+                       fmt::join(names, ", "));
     }
     level = level->get_subcommand(word);
   }
 }
 
-std::string with_suggestions(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
+std::string with_suggestions(const CLI::App& app, const CLI::ParseError& error, int argc,
+                             char** argv) {
   std::string message = error.what();
   const CLI::App* level = &app;
   for (int i = 1; i < argc; ++i) {
-    const CLI::App* next = level->get_subcommand_no_throw(argv[i]);
-    if (next == nullptr) break;
-    level = next;
+    const auto names = command_names(*level);
+    if (std::find(names.begin(), names.end(), argv[i]) == names.end()) break;
+    level = level->get_subcommand(argv[i]);
   }
   std::vector<std::string> options;
   for (const CLI::Option* option : level->get_options()) options.push_back(option->get_name());
   for (int i = 1; i < argc; ++i) {
     const std::string word = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));
-    if (!word.starts_with("--") || std::find(options.begin(), options.end(), word) != options.end()) continue;
+    if (!word.starts_with("--") || std::find(options.begin(), options.end(), word) != options.end())
+      continue;
     if (const auto nearest = nearest_name(word, options)) {
       message += fmt::format("; did you mean '{}' instead of '{}'?", *nearest, word);
     }

@@ -20,10 +20,11 @@ std::filesystem::path engine_path() {
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
   WEFT_USER_CHECK(!error, "cannot find this program's own folder: {}", error.message());
   const auto engine = self.parent_path() / "weft-engine";
-  WEFT_USER_CHECK(std::filesystem::exists(engine),
-                  "training needs weft-engine beside weft, but '{}' does not exist; build it with ./run build "
-                  "(this build may have been configured with -DWEFT_DATA_PLANE=OFF)",
-                  engine.string());
+  WEFT_USER_CHECK(
+      std::filesystem::exists(engine),
+      "training needs weft-engine beside weft, but '{}' does not exist; build it with ./run build "
+      "(this build may have been configured with -DWEFT_DATA_PLANE=OFF)",
+      engine.string());
   return engine;
 }
 
@@ -43,9 +44,10 @@ std::filesystem::path engine_path() {
 }  // namespace
 
 void add_train_handover(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("train", "Train a model (starts weft-engine; see weft train --help)");
-  command->prefix_command();   // everything after the name belongs to weft-engine
-  command->set_help_flag();    // also --help
+  CLI::App* command =
+      app.add_subcommand("train", "Train a model (starts weft-engine; see weft train --help)");
+  command->prefix_command();  // everything after the name belongs to weft-engine
+  command->set_help_flag();   // also --help
   command->callback([command] { hand_over(command->remaining()); });
 }
 

@@ -1,5 +1,5 @@
-// PackedMicroBatch: one micro-batch of one rank as tensors. Nothing is padded: T is the sum of its pieces.
-// Letters: T tokens of the micro-batch.
+// PackedMicroBatch: one micro-batch of one rank as tensors. Nothing is padded: T is the sum of its
+// pieces. Letters: T tokens of the micro-batch.
 #pragma once
 
 #include "corpus/sequence_source.h"
@@ -17,6 +17,7 @@ struct PackedMicroBatch {
 };
 
 // Rows are the micro-batch's pieces, concatenated in plan order.
-PackedMicroBatch pack_micro_batch(const PlanSlice& slice, const MicroBatch& micro_batch, const SequenceSource& source);
+PackedMicroBatch pack_micro_batch(const PlanSlice& slice, const MicroBatch& micro_batch,
+                                  const SequenceSource& source);
 
 }  // namespace weft

@@ -24,9 +24,12 @@ at::ScalarType parse_dtype(std::string_view text, std::string_view what) {
 
 std::string dtype_name(at::ScalarType dtype) {
   switch (dtype) {
-    case at::kFloat: return "float32";
-    case at::kDouble: return "float64";
-    default: return c10::toString(dtype);
+    case at::kFloat:
+      return "float32";
+    case at::kDouble:
+      return "float64";
+    default:
+      return c10::toString(dtype);
   }
 }
 

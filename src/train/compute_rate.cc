@@ -7,13 +7,14 @@
 namespace weft {
 namespace {
 
-// Fixed rates of one CPU rank in fp32, read off 2-core AVX2 machines (docs/results.md). Only their ratios shape a
-// plan; halve them all and every plan stays the same.
+// Fixed rates of one CPU rank in fp32, read off 2-core AVX2 machines (docs/results.md). Only their
+// ratios shape a plan; halve them all and every plan stays the same.
 constexpr double kLinearFlopsPerSecond = 45e9;     // matrix products of the layers
 constexpr double kAttentionFlopsPerSecond = 20e9;  // blocked attention kernel
-constexpr double kExchangeBytesPerSecond = 4e9;    // one memcpy between threads, or MPI over shared memory
-constexpr double kHopFixedNs = 20e3;               // posting and waking, ranks sharing cores
-constexpr double kMicroBatchFixedNs = 60e3;        // per layer: kernel launches and small tensors
+constexpr double kExchangeBytesPerSecond =
+    4e9;                              // one memcpy between threads, or MPI over shared memory
+constexpr double kHopFixedNs = 20e3;  // posting and waking, ranks sharing cores
+constexpr double kMicroBatchFixedNs = 60e3;  // per layer: kernel launches and small tensors
 
 double seconds_of_one_product(const at::Tensor& a, const at::Tensor& b, at::Tensor& out) {
   const auto start = std::chrono::steady_clock::now();
@@ -23,7 +24,8 @@ double seconds_of_one_product(const at::Tensor& a, const at::Tensor& b, at::Tens
 
 }  // namespace
 
-ComputePeak measure_compute_peak(at::ScalarType dtype, std::int32_t num_ranks, std::int32_t threads_per_rank) {
+ComputePeak measure_compute_peak(at::ScalarType dtype, std::int32_t num_ranks,
+                                 std::int32_t threads_per_rank) {
   constexpr std::int64_t kSize = 1024;
   constexpr int kRepeats = 4;
   set_blas_threads(1);
@@ -37,8 +39,9 @@ ComputePeak measure_compute_peak(at::ScalarType dtype, std::int32_t num_ranks, s
   const auto cores = static_cast<std::int32_t>(std::max(1u, std::thread::hardware_concurrency()));
   const std::int32_t used = std::min(cores, num_ranks * threads_per_rank);
   return {.flops_per_s = used * one_core,
-          .source = fmt::format("{} cores x {:.1f} GFLOP/s, measured: {} {}^3 matrix product on one thread", used,
-                                one_core * 1e-9, dtype_name(dtype), kSize)};
+          .source = fmt::format(
+              "{} cores x {:.1f} GFLOP/s, measured: {} {}^3 matrix product on one thread", used,
+              one_core * 1e-9, dtype_name(dtype), kSize)};
 }
 
 CostModel estimated_cpu_cost(const ModelConfig& config, at::ScalarType dtype) {
@@ -55,10 +58,13 @@ CostModel estimated_cpu_cost(const ModelConfig& config, at::ScalarType dtype) {
   cost.name = "estimated-cpu";
   cost.source = "counted from the model's shape at fixed CPU rates";
   cost.num_layers = static_cast<std::int32_t>(config.num_layers);
-  cost.linear_ns_per_token = 2 * (layer_weights + head_weights) * width / kLinearFlopsPerSecond * 1e9;
-  cost.attention_ns_per_pair = 4.0 * static_cast<double>(attention_size) * width / kAttentionFlopsPerSecond * 1e9;
+  cost.linear_ns_per_token =
+      2 * (layer_weights + head_weights) * width / kLinearFlopsPerSecond * 1e9;
+  cost.attention_ns_per_pair =
+      4.0 * static_cast<double>(attention_size) * width / kAttentionFlopsPerSecond * 1e9;
   cost.fixed_ns = kMicroBatchFixedNs;
-  cost.hop_ns_per_token = 2.0 * static_cast<double>(kv_size) * 4 * width / kExchangeBytesPerSecond * 1e9;
+  cost.hop_ns_per_token =
+      2.0 * static_cast<double>(kv_size) * 4 * width / kExchangeBytesPerSecond * 1e9;
   cost.hop_fixed_ns = kHopFixedNs;
   cost.backward_ratio = 2;
   return cost;

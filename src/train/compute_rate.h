@@ -12,15 +12,17 @@ namespace weft {
 
 struct ComputePeak {
   double flops_per_s = 0;  // of all ranks together
-  std::string source;      // "2 cores x 61.2 GFLOP/s, measured: float32 1024^3 matrix products on one thread"
+  std::string
+      source;  // "2 cores x 61.2 GFLOP/s, measured: float32 1024^3 matrix products on one thread"
 };
 
-// Best of a few products on one thread, times the cores that num_ranks * threads_per_rank threads can use.
-// Takes about 0.2 s.
-ComputePeak measure_compute_peak(at::ScalarType dtype, std::int32_t num_ranks, std::int32_t threads_per_rank);
+// Best of a few products on one thread, times the cores that num_ranks * threads_per_rank threads
+// can use. Takes about 0.2 s.
+ComputePeak measure_compute_peak(at::ScalarType dtype, std::int32_t num_ranks,
+                                 std::int32_t threads_per_rank);
 
-// A cost model for CPU ranks counted from the model's shape and fixed rates (named in the .cc file). Fixed, so that
-// plans do not differ from run to run; `plan.cost` replaces it by a file.
+// A cost model for CPU ranks counted from the model's shape and fixed rates (named in the .cc
+// file). Fixed, so that plans do not differ from run to run; `plan.cost` replaces it by a file.
 CostModel estimated_cpu_cost(const ModelConfig& config, at::ScalarType dtype);
 
 }  // namespace weft

@@ -1,7 +1,8 @@
 // PhaseClock: splits one rank's step time into disjoint phases that add up to the whole.
 //
-// The time that forward and backward spend blocked on ring messages is taken out of them and counted as exchange.
-// Waiting for other ranks inside the gradient reduction stays in reduce: that is where imbalance is paid.
+// The time that forward and backward spend blocked on ring messages is taken out of them and
+// counted as exchange. Waiting for other ranks inside the gradient reduction stays in reduce: that
+// is where imbalance is paid.
 #pragma once
 
 #include <array>
@@ -17,7 +18,8 @@ inline constexpr int kNumPhases = 7;
 struct StepTimes {
   std::array<double, kNumPhases> seconds{};
   double step_s = 0;  // wall time from start() to stop()
-  double busy_s = 0;  // CPU time of the rank's own thread in forward and backward: its work, whoever else runs
+  double busy_s =
+      0;  // CPU time of the rank's own thread in forward and backward: its work, whoever else runs
   double& operator[](Phase phase) { return seconds[static_cast<std::size_t>(phase)]; }
   double operator[](Phase phase) const { return seconds[static_cast<std::size_t>(phase)]; }
 };

@@ -12,7 +12,8 @@ namespace {
 std::vector<SequenceSpec> next_sequences(DataOrder& order) {
   std::vector<SequenceSpec> sequences;
   for (const OrderedSequence& sequence : order.next_step()) {
-    sequences.push_back({.id = sequence.id, .tokens = sequence.tokens, .num_targets = sequence.num_targets});
+    sequences.push_back(
+        {.id = sequence.id, .tokens = sequence.tokens, .num_targets = sequence.num_targets});
   }
   sort_canonically(sequences);
   return sequences;
@@ -20,7 +21,8 @@ std::vector<SequenceSpec> next_sequences(DataOrder& order) {
 
 class PlanningFeed final : public PlanFeed {
  public:
-  PlanningFeed(DataOrder order, PlanRequest request) : order_(std::move(order)), request_(std::move(request)) {}
+  PlanningFeed(DataOrder order, PlanRequest request)
+      : order_(std::move(order)), request_(std::move(request)) {}
 
   StepPlan next() override {
     request_.sequences = next_sequences(order_);
@@ -40,19 +42,24 @@ class ReplayFeed final : public PlanFeed {
       : order_(std::move(order)), files_(std::move(files)), num_ranks_(num_ranks) {}
 
   StepPlan next() override {
-    WEFT_USER_CHECK(position_ < files_.size(), "step {} has no saved plan: {} plans were given; set train.steps to {}",
+    WEFT_USER_CHECK(position_ < files_.size(),
+                    "step {} has no saved plan: {} plans were given; set train.steps to {}",
                     position_, files_.size(), files_.size());
     const auto& file = files_[position_];
     StepPlan plan = load_plan(file);
     validate(plan);
-    WEFT_USER_CHECK(plan.num_ranks == num_ranks_, "'{}' was planned for {} ranks, but this run has {}; use --ranks {}",
+    WEFT_USER_CHECK(plan.num_ranks == num_ranks_,
+                    "'{}' was planned for {} ranks, but this run has {}; use --ranks {}",
                     file.string(), plan.num_ranks, num_ranks_, plan.num_ranks);
     WEFT_USER_CHECK(plan.step == static_cast<std::int64_t>(position_),
-                    "'{}' holds the plan of step {}, but step {} comes next", file.string(), plan.step, position_);
-    WEFT_USER_CHECK(plan.sequences == next_sequences(order_),
-                    "'{}' plans other sequences than the data order gives to step {}; replay it with the corpus, "
-                    "data.seed, data.global_batch_tokens and over-long policy that it was made with",
-                    file.string(), position_);
+                    "'{}' holds the plan of step {}, but step {} comes next", file.string(),
+                    plan.step, position_);
+    WEFT_USER_CHECK(
+        plan.sequences == next_sequences(order_),
+        "'{}' plans other sequences than the data order gives to step {}; replay it with the "
+        "corpus, "
+        "data.seed, data.global_batch_tokens and over-long policy that it was made with",
+        file.string(), position_);
     ++position_;
     return plan;
   }
@@ -70,7 +77,8 @@ std::unique_ptr<PlanFeed> make_planning_feed(DataOrder order, PlanRequest reques
   return std::make_unique<PlanningFeed>(std::move(order), std::move(request));
 }
 
-std::unique_ptr<PlanFeed> make_replay_feed(DataOrder order, std::vector<std::filesystem::path> files,
+std::unique_ptr<PlanFeed> make_replay_feed(DataOrder order,
+                                           std::vector<std::filesystem::path> files,
                                            std::int32_t num_ranks) {
   return std::make_unique<ReplayFeed>(std::move(order), std::move(files), num_ranks);
 }
@@ -89,7 +97,9 @@ std::vector<std::filesystem::path> list_plan_files(const std::filesystem::path& 
   return files;
 }
 
-PlanAhead::PlanAhead(PlanFeed& feed, std::int64_t num_steps) : feed_(feed), steps_left_(num_steps) { launch(); }
+PlanAhead::PlanAhead(PlanFeed& feed, std::int64_t num_steps) : feed_(feed), steps_left_(num_steps) {
+  launch();
+}
 
 void PlanAhead::launch() {
   if (steps_left_ <= 0) return;

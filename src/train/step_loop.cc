@@ -21,12 +21,14 @@ struct PlannedStep {
 
 std::int64_t count_causal_pairs(const StepPlan& plan) {
   std::int64_t pairs = 0;
-  for (const SequenceSpec& sequence : plan.sequences) pairs += causal_work({0, sequence.tokens.value()});
+  for (const SequenceSpec& sequence : plan.sequences)
+    pairs += causal_work({0, sequence.tokens.value()});
   return pairs;
 }
 
 // Rank 0 takes the next plan, proves it and sends every rank its slice.
-PlannedStep plan_step(Communicator& comm, PlanAhead* plans, const StepLoop& loop, std::int64_t step) {
+PlannedStep plan_step(Communicator& comm, PlanAhead* plans, const StepLoop& loop,
+                      std::int64_t step) {
   PlannedStep planned;
   std::vector<std::vector<std::byte>> messages;
   if (plans != nullptr) {
@@ -41,23 +43,27 @@ PlannedStep plan_step(Communicator& comm, PlanAhead* plans, const StepLoop& loop
     }
     if (loop.on_plan) loop.on_plan(plan);
   }
-  const auto bytes = scatter_messages(comm, kPlanner, messages, {.operation = "plan slices", .step = step});
+  const auto bytes =
+      scatter_messages(comm, kPlanner, messages, {.operation = "plan slices", .step = step});
   planned.slice = decode_slice(bytes, fmt::format("plan slice of step {}", step));
   return planned;
 }
 
-// All ranks must hold slices of one plan; a mismatch would show later as a hang or, worse, as a wrong gradient.
+// All ranks must hold slices of one plan; a mismatch would show later as a hang or, worse, as a
+// wrong gradient.
 void check_same_plan(Communicator& comm, const PlanSlice& slice) {
   const std::array<std::int64_t, 2> mine = {static_cast<std::int64_t>(slice.plan_hash.high),
                                             static_cast<std::int64_t>(slice.plan_hash.low)};
-  const auto all = gather_all<std::int64_t>(comm, mine, {.operation = "plan hash", .step = slice.step});
+  const auto all =
+      gather_all<std::int64_t>(comm, mine, {.operation = "plan hash", .step = slice.step});
   for (std::size_t i = 0; i < all.size(); ++i) {
-    WEFT_CHECK_EQ(all[i], mine[i % 2], "rank {} has another plan than rank {} at step {}", i / 2, comm.rank(),
-                  slice.step);
+    WEFT_CHECK_EQ(all[i], mine[i % 2], "rank {} has another plan than rank {} at step {}", i / 2,
+                  comm.rank(), slice.step);
   }
 }
 
-std::vector<RankMeasures> gather_measures(Communicator& comm, const RankMeasures& mine, std::int64_t step) {
+std::vector<RankMeasures> gather_measures(Communicator& comm, const RankMeasures& mine,
+                                          std::int64_t step) {
   constexpr std::size_t kFields = kNumPhases + 4;
   std::array<double, kFields> packed{};
   std::copy(mine.times.seconds.begin(), mine.times.seconds.end(), packed.begin());
@@ -89,7 +95,8 @@ void finish_metrics(const StepLoop& loop, const PlannedStep& planned, const Step
   metrics.mfu = static_cast<double>(flops.value()) / (metrics.times.step_s * loop.peak_flops_per_s);
 }
 
-void run_rank(const StepLoop& loop, const SequenceSource& source, PlanFeed& feed, Communicator& comm) {
+void run_rank(const StepLoop& loop, const SequenceSource& source, PlanFeed& feed,
+              Communicator& comm) {
   set_compute_threads(loop.threads_per_rank);
   AllocationCounter memory;
   const AllocationScope counting(memory);
@@ -98,8 +105,13 @@ void run_rank(const StepLoop& loop, const SequenceSource& source, PlanFeed& feed
   const auto kernel = make_attention_kernel(loop.attention);
   Decoder decoder(loop.model, parameters, *kernel);
   AdamW optimizer(parameters, loop.optimizer);
-  RankState state{.comm = comm, .source = source, .parameters = parameters, .decoder = decoder,
-                  .optimizer = optimizer, .schedule = loop.schedule, .options = loop.step_options};
+  RankState state{.comm = comm,
+                  .source = source,
+                  .parameters = parameters,
+                  .decoder = decoder,
+                  .optimizer = optimizer,
+                  .schedule = loop.schedule,
+                  .options = loop.step_options};
   const bool reports = comm.rank() == kPlanner;
   std::unique_ptr<PlanAhead> plans;
   if (reports) plans = std::make_unique<PlanAhead>(feed, loop.num_steps);
@@ -111,9 +123,10 @@ void run_rank(const StepLoop& loop, const SequenceSource& source, PlanFeed& feed
     PlannedStep planned = plan_step(comm, plans.get(), loop, step);
     check_same_plan(comm, planned.slice);
     const StepOutcome outcome = train_step(state, planned.slice, clock);
-    const RankMeasures mine{.times = outcome.times,
-                            .exchange_bytes = comm.stats(Channel::kRing).bytes_sent - ring_bytes_before,
-                            .peak_bytes = memory.peak()};
+    const RankMeasures mine{
+        .times = outcome.times,
+        .exchange_bytes = comm.stats(Channel::kRing).bytes_sent - ring_bytes_before,
+        .peak_bytes = memory.peak()};
     const auto measures = gather_measures(comm, mine, step);
     if (!reports) continue;
     planned.metrics.skipped_steps = state.skipped_steps;

@@ -7,7 +7,9 @@ namespace weft {
 namespace {
 
 // Shortest text that reads back to the same double; JSON has no NaN or infinity.
-std::string number(double value) { return std::isfinite(value) ? fmt::format("{}", value) : "null"; }
+std::string number(double value) {
+  return std::isfinite(value) ? fmt::format("{}", value) : "null";
+}
 
 }  // namespace
 
@@ -18,7 +20,8 @@ void merge_rank_measures(std::span<const RankMeasures> measures, StepMetrics& me
   double most_busy_s = -1;
   for (std::size_t i = 0; i < measures.size(); ++i) {
     const RankMeasures& rank = measures[i];
-    for (int phase = 0; phase < kNumPhases; ++phase) metrics.times.seconds[phase] += rank.times.seconds[phase] / count;
+    for (int phase = 0; phase < kNumPhases; ++phase)
+      metrics.times.seconds[phase] += rank.times.seconds[phase] / count;
     metrics.times.step_s += rank.times.step_s / count;
     metrics.times.busy_s += rank.times.busy_s / count;
     metrics.exchange_bytes += rank.exchange_bytes;
@@ -42,7 +45,8 @@ void describe_plan(const StepPlan& plan, StepMetrics& metrics) {
   metrics.sharded_sequences = static_cast<std::int64_t>(plan.groups.size());
   metrics.max_degree = plan.sequences.empty() ? 0 : 1;
   for (const Group& group : plan.groups) {
-    metrics.max_degree = std::max(metrics.max_degree, static_cast<std::int32_t>(group.ranks.size()));
+    metrics.max_degree =
+        std::max(metrics.max_degree, static_cast<std::int32_t>(group.ranks.size()));
   }
   metrics.gap = plan.gap();
   metrics.predicted_s = seconds(plan.makespan);
@@ -53,29 +57,30 @@ std::string to_json_line(const StepMetrics& m) {
   std::string line = fmt::format(
       R"({{"schema":"weft.metrics.v1","step":{},"loss":{},"grad_norm":{},"lr":{},"tokens":{},"target_tokens":{},)"
       R"("padded_tokens":{},"tokens_per_s":{},"mfu":{},)",
-      m.step, number(m.loss), number(m.grad_norm), number(m.lr), m.tokens, m.target_tokens, m.padded_tokens,
-      number(m.tokens_per_s), number(m.mfu));
+      m.step, number(m.loss), number(m.grad_norm), number(m.lr), m.tokens, m.target_tokens,
+      m.padded_tokens, number(m.tokens_per_s), number(m.mfu));
   line += fmt::format(
       R"("step_s":{},"plan_s":{},"data_s":{},"forward_s":{},"backward_s":{},"exchange_s":{},"reduce_s":{},)"
       R"("optimizer_s":{},)",
-      number(t.step_s), number(t[Phase::kPlan]), number(t[Phase::kData]), number(t[Phase::kForward]),
-      number(t[Phase::kBackward]), number(t[Phase::kExchange]), number(t[Phase::kReduce]),
-      number(t[Phase::kOptimizer]));
+      number(t.step_s), number(t[Phase::kPlan]), number(t[Phase::kData]),
+      number(t[Phase::kForward]), number(t[Phase::kBackward]), number(t[Phase::kExchange]),
+      number(t[Phase::kReduce]), number(t[Phase::kOptimizer]));
   line += fmt::format(
       R"("imbalance":{},"slowest_rank":{},"gap":{},"predicted_s":{},"exchange_bytes":{},"peak_bytes":{},)"
       R"("sharded_sequences":{},"max_degree":{},"skipped_steps":{},"plan_hash":"{}"}})",
-      number(m.imbalance), m.slowest_rank, number(m.gap), number(m.predicted_s), m.exchange_bytes, m.peak_bytes,
-      m.sharded_sequences, m.max_degree, m.skipped_steps, m.plan_hash.hex());
+      number(m.imbalance), m.slowest_rank, number(m.gap), number(m.predicted_s), m.exchange_bytes,
+      m.peak_bytes, m.sharded_sequences, m.max_degree, m.skipped_steps, m.plan_hash.hex());
   return line;
 }
 
 std::string to_log_line(const StepMetrics& m, std::int64_t num_steps) {
   return fmt::format(
-      "step {:>{}}/{} | loss {:.4f} | grad norm {:.3f} | lr {:.2e} | {:.0f} tokens/s | mfu {:.1f} % | step {:.2f} s | "
+      "step {:>{}}/{} | loss {:.4f} | grad norm {:.3f} | lr {:.2e} | {:.0f} tokens/s | mfu {:.1f} "
+      "% | step {:.2f} s | "
       "imbalance {:.2f} | exchange {} | peak {} | sharded {} | degree {}",
-      m.step + 1, std::to_string(num_steps).size(), num_steps, m.loss, m.grad_norm, m.lr, m.tokens_per_s, 100 * m.mfu,
-      m.times.step_s, m.imbalance, format_bytes(m.exchange_bytes), format_bytes(m.peak_bytes), m.sharded_sequences,
-      m.max_degree);
+      m.step + 1, std::to_string(num_steps).size(), num_steps, m.loss, m.grad_norm, m.lr,
+      m.tokens_per_s, 100 * m.mfu, m.times.step_s, m.imbalance, format_bytes(m.exchange_bytes),
+      format_bytes(m.peak_bytes), m.sharded_sequences, m.max_degree);
 }
 
 }  // namespace weft

@@ -1,4 +1,5 @@
-// StepMetrics: what one step did, as one line for people and one JSON line for machines (docs/metrics.md).
+// StepMetrics: what one step did, as one line for people and one JSON line for machines
+// (docs/metrics.md).
 #pragma once
 
 #include <cstdint>
@@ -17,21 +18,21 @@ struct StepMetrics {
   double loss = 0;       // NaN: the step had no target (null in JSON)
   double grad_norm = 0;  // before clipping
   double lr = 0;
-  Tokens tokens;                    // real tokens of the step, each once whatever the group size
+  Tokens tokens;  // real tokens of the step, each once whatever the group size
   std::int64_t target_tokens = 0;
-  Tokens padded_tokens;             // always 0: Weft pads nothing
-  double tokens_per_s = 0;          // tokens / step_s
-  double mfu = 0;                   // useful FLOPs / (step_s * peak)
-  StepTimes times;                  // mean over ranks; phases add up to step_s
-  double imbalance = 1;             // max / mean of busy time over ranks
-  Rank slowest_rank;                // the one with the largest busy time
-  double gap = 0;                   // (predicted makespan - lower bound) / lower bound
-  double predicted_s = 0;           // predicted makespan
-  Bytes exchange_bytes;             // sent on rings in this step, all ranks
-  Bytes peak_bytes;                 // largest over ranks, counted by the tensor allocator
+  Tokens padded_tokens;     // always 0: Weft pads nothing
+  double tokens_per_s = 0;  // tokens / step_s
+  double mfu = 0;           // useful FLOPs / (step_s * peak)
+  StepTimes times;          // mean over ranks; phases add up to step_s
+  double imbalance = 1;     // max / mean of busy time over ranks
+  Rank slowest_rank;        // the one with the largest busy time
+  double gap = 0;           // (predicted makespan - lower bound) / lower bound
+  double predicted_s = 0;   // predicted makespan
+  Bytes exchange_bytes;     // sent on rings in this step, all ranks
+  Bytes peak_bytes;         // largest over ranks, counted by the tensor allocator
   std::int64_t sharded_sequences = 0;
   std::int32_t max_degree = 1;
-  std::int64_t skipped_steps = 0;   // so far
+  std::int64_t skipped_steps = 0;  // so far
   Hash128 plan_hash;
 };
 
@@ -42,12 +43,13 @@ struct RankMeasures {
   Bytes peak_bytes;
 };
 
-// Fills times, imbalance, slowest_rank, exchange_bytes, peak_bytes from all ranks' measures (size >= 1).
+// Fills times, imbalance, slowest_rank, exchange_bytes, peak_bytes from all ranks' measures (size
+// >= 1).
 void merge_rank_measures(std::span<const RankMeasures> measures, StepMetrics& metrics);
 // Fills tokens, targets, sharded_sequences, max_degree, gap, predicted_s from the plan.
 void describe_plan(const StepPlan& plan, StepMetrics& metrics);
 
-std::string to_json_line(const StepMetrics& metrics);                            // no newline
+std::string to_json_line(const StepMetrics& metrics);                         // no newline
 std::string to_log_line(const StepMetrics& metrics, std::int64_t num_steps);  // for people
 
 }  // namespace weft

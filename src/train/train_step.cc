@@ -14,7 +14,8 @@ namespace {
 
 // In rank order and in double, so that every rank and every transport gets the same bits.
 double sum_over_ranks(Communicator& comm, double share, std::int64_t step) {
-  const auto shares = gather_all<double>(comm, std::span(&share, 1), {.operation = "loss gather", .step = step});
+  const auto shares =
+      gather_all<double>(comm, std::span(&share, 1), {.operation = "loss gather", .step = step});
   return std::accumulate(shares.begin(), shares.end(), 0.0);
 }
 
@@ -44,7 +45,8 @@ StepOutcome train_step(RankState& rank, const PlanSlice& slice, PhaseClock& cloc
   clock.enter(Phase::kOptimizer);
   outcome.grad_norm = global_norm(gradients);
   outcome.lr = rank.schedule.at(rank.optimizer.num_updates());
-  outcome.skipped = slice.total_weight == 0 || !std::isfinite(outcome.grad_norm) || !std::isfinite(outcome.loss);
+  outcome.skipped =
+      slice.total_weight == 0 || !std::isfinite(outcome.grad_norm) || !std::isfinite(outcome.loss);
   if (outcome.skipped) {
     ++rank.skipped_steps;
   } else {

@@ -30,13 +30,13 @@ struct RankState {
 struct StepOutcome {
   double loss = 0;       // of the whole step: sum(w * loss) / W; NaN when the step has no target
   double grad_norm = 0;  // global, before clipping; NaN when the step has no target
-  double lr = 0;         // used by this update, or that the next one will use when this step was skipped
+  double lr = 0;  // used by this update, or that the next one will use when this step was skipped
   bool skipped = false;
   StepTimes times;
 };
 
-// Runs this rank's micro-batches, sums gradients over all ranks, updates. Every rank takes part in every reduction,
-// also with nothing to run. `clock` has been started (phase plan).
+// Runs this rank's micro-batches, sums gradients over all ranks, updates. Every rank takes part in
+// every reduction, also with nothing to run. `clock` has been started (phase plan).
 StepOutcome train_step(RankState& rank, const PlanSlice& slice, PhaseClock& clock);
 
 }  // namespace weft

@@ -35,7 +35,8 @@ class MetricsFile {
 fs::path make_output_folder(const TrainConfig& config) {
   const fs::path out = config.train.out;
   WEFT_USER_CHECK(!fs::exists(out / "metrics.jsonl"),
-                  "train.out '{}' already holds a run; choose another folder or remove it", out.string());
+                  "train.out '{}' already holds a run; choose another folder or remove it",
+                  out.string());
   std::error_code error;
   fs::create_directories(out, error);
   WEFT_USER_CHECK(!error, "cannot create train.out '{}': {}", out.string(), error.message());
@@ -43,7 +44,8 @@ fs::path make_output_folder(const TrainConfig& config) {
 }
 
 std::int32_t threads_per_rank(const TrainConfig& config) {
-  if (config.train.threads_per_rank > 0) return static_cast<std::int32_t>(config.train.threads_per_rank);
+  if (config.train.threads_per_rank > 0)
+    return static_cast<std::int32_t>(config.train.threads_per_rank);
   const auto cores = static_cast<std::int64_t>(std::max(1u, std::thread::hardware_concurrency()));
   return static_cast<std::int32_t>(std::max<std::int64_t>(1, cores / config.train.ranks));
 }
@@ -53,7 +55,8 @@ void settle_vocabulary(const Corpus& corpus, TrainConfig& config) {
   const std::int64_t needed = corpus.description().tokenizer.vocab_size;
   if (config.model.vocab_size == 0) config.model.vocab_size = needed;
   WEFT_USER_CHECK(config.model.vocab_size >= needed,
-                  "model.vocab_size is {}, but the corpus '{}' was tokenised with {} ids; set at least that, or 0",
+                  "model.vocab_size is {}, but the corpus '{}' was tokenised with {} ids; set at "
+                  "least that, or 0",
                   config.model.vocab_size, config.data.corpus, needed);
   check_model_config(config.model);
 }
@@ -74,12 +77,15 @@ PlanRequest plan_request(const TrainConfig& config, const CostModel& cost) {
 // The longest sequence must fit on all ranks together; known before the first step.
 void check_longest_sequence(const TrainConfig& config, const SequenceSet& sequences) {
   const Tokens longest = sequences.sequence(sequences.longest_sequence_idx()).tokens();
-  const std::int64_t needed = (longest.value() + config.plan.capacity.value() - 1) / config.plan.capacity.value();
+  const std::int64_t needed =
+      (longest.value() + config.plan.capacity.value() - 1) / config.plan.capacity.value();
   WEFT_USER_CHECK(needed <= config.train.ranks,
-                  "the corpus' longest sequence has {} tokens, but {} ranks x plan.capacity {} hold {}; use at least "
-                  "{} ranks, a larger plan.capacity, or a smaller data.max_context with data.over_long = \"split\"",
-                  longest, config.train.ranks, config.plan.capacity, config.train.ranks * config.plan.capacity,
-                  needed);
+                  "the corpus' longest sequence has {} tokens, but {} ranks x plan.capacity {} "
+                  "hold {}; use at least "
+                  "{} ranks, a larger plan.capacity, or a smaller data.max_context with "
+                  "data.over_long = \"split\"",
+                  longest, config.train.ranks, config.plan.capacity,
+                  config.train.ranks * config.plan.capacity, needed);
 }
 
 StepLoop step_loop(const TrainConfig& config, double peak_flops_per_s) {
@@ -91,12 +97,18 @@ StepLoop step_loop(const TrainConfig& config, double peak_flops_per_s) {
   loop.threads_per_rank = threads_per_rank(config);
   loop.num_steps = config.train.steps;
   loop.seed = static_cast<std::uint64_t>(config.train.seed);
-  loop.optimizer = {.beta1 = config.optimizer.beta1, .beta2 = config.optimizer.beta2, .eps = config.optimizer.eps,
+  loop.optimizer = {.beta1 = config.optimizer.beta1,
+                    .beta2 = config.optimizer.beta2,
+                    .eps = config.optimizer.eps,
                     .weight_decay = config.optimizer.weight_decay};
-  loop.schedule = {.peak = config.optimizer.lr, .minimum = config.optimizer.min_lr,
-                   .warmup_steps = config.optimizer.warmup_steps, .total_steps = config.train.steps};
-  loop.step_options = {.clip_grad = config.optimizer.clip_grad, .bucket_bytes = config.train.bucket_bytes};
-  loop.wait_limit = std::chrono::nanoseconds(static_cast<std::int64_t>(config.comm.wait_limit_s * 1e9));
+  loop.schedule = {.peak = config.optimizer.lr,
+                   .minimum = config.optimizer.min_lr,
+                   .warmup_steps = config.optimizer.warmup_steps,
+                   .total_steps = config.train.steps};
+  loop.step_options = {.clip_grad = config.optimizer.clip_grad,
+                       .bucket_bytes = config.train.bucket_bytes};
+  loop.wait_limit =
+      std::chrono::nanoseconds(static_cast<std::int64_t>(config.comm.wait_limit_s * 1e9));
   loop.peak_flops_per_s = peak_flops_per_s;
   return loop;
 }
@@ -105,18 +117,20 @@ void print_start(const TrainConfig& config, const Corpus& corpus, const Sequence
                  const ComputePeak& peak, const CostModel& cost) {
   fmt::print("model   {} parameters, {} layers, {}, attention {}\n", num_parameters(config.model),
              config.model.num_layers, config.train.dtype, config.train.attention);
-  fmt::print("corpus  {}: {} documents, {} tokens, hash {}\n", config.data.corpus, corpus.num_documents(),
-             corpus.num_tokens(), corpus.hash().hex());
-  fmt::print("        {} sequences of up to {} tokens; {} documents split into {} chunks\n", sequences.size(),
-             sequences.sequence(sequences.longest_sequence_idx()).tokens(), sequences.num_split_documents(), sequences.num_chunks());
+  fmt::print("corpus  {}: {} documents, {} tokens, hash {}\n", config.data.corpus,
+             corpus.num_documents(), corpus.num_tokens(), corpus.hash().hex());
+  fmt::print("        {} sequences of up to {} tokens; {} documents split into {} chunks\n",
+             sequences.size(), sequences.sequence(sequences.longest_sequence_idx()).tokens(),
+             sequences.num_split_documents(), sequences.num_chunks());
   fmt::print("ranks   {} threads of one process x {} compute threads; {}\n", config.train.ranks,
              threads_per_rank(config), blas_description());
-  fmt::print("plan    strategy {}, capacity {} tokens per rank and micro-batch, cost model {}\n", config.plan.strategy,
-             format_count(config.plan.capacity.value()), cost.name);
+  fmt::print("plan    strategy {}, capacity {} tokens per rank and micro-batch, cost model {}\n",
+             config.plan.strategy, format_count(config.plan.capacity.value()), cost.name);
   fmt::print("peak    {:.1f} GFLOP/s for MFU: {}\n", peak.flops_per_s * 1e-9, peak.source);
 }
 
-void save_weights(const fs::path& out, const TrainConfig& config, TokenId end_token, const ParameterSet& parameters) {
+void save_weights(const fs::path& out, const TrainConfig& config, TokenId end_token,
+                  const ParameterSet& parameters) {
   std::vector<NamedTensor> tensors;
   for (std::size_t i = 0; i < parameters.infos().size(); ++i) {
     tensors.push_back({.name = parameters.infos()[i].name, .tensor = parameters.value(i)});
@@ -125,6 +139,7 @@ void save_weights(const fs::path& out, const TrainConfig& config, TokenId end_to
   save_hf_config(out / "config.json", config.model,
                  {.dtype = parse_dtype(config.train.dtype, "train.dtype"),
                   .max_position_embeddings = config.data.max_context,
+                  .bos_token_id = std::nullopt,
                   .eos_token_id = end_token});
   fmt::print("saved   {}\n", (out / "model.safetensors").string());
 }
@@ -142,12 +157,13 @@ void run_training(const TrainingJob& job) {
                               .global_batch_tokens = config.data.global_batch_tokens,
                               .tail = parse_epoch_tail(config.data.tail, "data.tail")});
   const at::ScalarType dtype = parse_dtype(config.train.dtype, "train.dtype");
-  const CostModel cost =
-      config.plan.cost.empty() ? estimated_cpu_cost(config.model, dtype) : load_cost_model(config.plan.cost);
+  const CostModel cost = config.plan.cost.empty() ? estimated_cpu_cost(config.model, dtype)
+                                                  : load_cost_model(config.plan.cost);
   const auto num_ranks = static_cast<std::int32_t>(config.train.ranks);
-  const auto feed = job.replay.empty()
-                        ? make_planning_feed(std::move(order), plan_request(config, cost))
-                        : make_replay_feed(std::move(order), list_plan_files(job.replay), num_ranks);
+  const auto feed =
+      job.replay.empty()
+          ? make_planning_feed(std::move(order), plan_request(config, cost))
+          : make_replay_feed(std::move(order), list_plan_files(job.replay), num_ranks);
 
   const fs::path out = make_output_folder(config);
   const std::string effective = to_toml(config);

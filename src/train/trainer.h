@@ -1,7 +1,9 @@
-// The trainer: from a configuration to trained weights. The only place that knows every other module.
+// The trainer: from a configuration to trained weights. The only place that knows every other
+// module.
 //
-// OUT/ holds: config.toml (the effective configuration), metrics.jsonl (one line per step), plans/step-NNNNNN.plan
-// when asked for, and at the end model.safetensors and config.json in Hugging Face form.
+// OUT/ holds: config.toml (the effective configuration), metrics.jsonl (one line per step),
+// plans/step-NNNNNN.plan when asked for, and at the end model.safetensors and config.json in
+// Hugging Face form.
 #pragma once
 
 #include <filesystem>
@@ -21,8 +23,9 @@ struct TrainingJob {
   bool save_plans = false;  // write every step's plan to OUT/plans
 };
 
-// Opens the corpus, checks everything that can be checked before the first step, trains on config.train.ranks
-// thread ranks, writes OUT. Throws UserError, CommError or InternalError; OUT keeps what was written.
+// Opens the corpus, checks everything that can be checked before the first step, trains on
+// config.train.ranks thread ranks, writes OUT. Throws UserError, CommError or InternalError; OUT
+// keeps what was written.
 void run_training(const TrainingJob& job);
 
 // The part that tests drive directly: every rank's loop over steps, without files.

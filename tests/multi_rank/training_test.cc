@@ -1,5 +1,5 @@
-// Training as a whole: the same losses under any rank count and strategy, thousands of random plans without a hang,
-// and steps that must change nothing.
+// Training as a whole: the same losses under any rank count and strategy, thousands of random plans
+// without a hang, and steps that must change nothing.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -20,8 +20,14 @@ namespace {
 using testing::MemorySource;
 
 ModelConfig tiny_model() {
-  return {.vocab_size = 37, .hidden_size = 16, .num_layers = 2, .num_heads = 4, .num_kv_heads = 2, .head_dim = 4,
-          .intermediate_size = 24, .tie_word_embeddings = true};
+  return {.vocab_size = 37,
+          .hidden_size = 16,
+          .num_layers = 2,
+          .num_heads = 4,
+          .num_kv_heads = 2,
+          .head_dim = 4,
+          .intermediate_size = 24,
+          .tie_word_embeddings = true};
 }
 
 // Adds a document of random tokens and gives its specification.
@@ -36,7 +42,8 @@ void add_random_sequences(MemorySource& source, std::vector<SequenceSpec>& step,
                           std::int64_t first_id, int count, std::uint64_t longest) {
   const RandomStream random(seed, "training test");
   for (std::int64_t id = first_id; id < first_id + count; ++id) {
-    const auto length = 1 + static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(id), longest));
+    const auto length =
+        1 + static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(id), longest));
     step.push_back(add_document(source, id, MemorySource::random_document(seed, id, length, 37)));
   }
   sort_canonically(step);
@@ -59,7 +66,8 @@ class StepsFeed final : public PlanFeed {
   std::int64_t next_step_ = 0;
 };
 
-StepsFeed::Planner strategy_planner(const std::string& strategy, std::int32_t num_ranks, Tokens capacity) {
+StepsFeed::Planner strategy_planner(const std::string& strategy, std::int32_t num_ranks,
+                                    Tokens capacity) {
   return [=](std::vector<SequenceSpec> sequences, std::int64_t step) {
     PlanRequest request;
     request.sequences = std::move(sequences);
@@ -109,13 +117,15 @@ void expect_same_losses(at::ScalarType dtype, double tolerance) {
   for (const std::string strategy : {"static", "hdp-naive", "hdp"}) {
     for (const std::int32_t num_ranks : {1, 2, 3, 4}) {
       // A small capacity shards sequences over all ranks; a large one keeps them whole.
-      for (const Tokens capacity : {kOneRankHoldsAll, Tokens((60 + num_ranks - 1) / num_ranks + 1)}) {
+      for (const Tokens capacity :
+           {kOneRankHoldsAll, Tokens((60 + num_ranks - 1) / num_ranks + 1)}) {
         StepsFeed feed(data.steps, strategy_planner(strategy, num_ranks, capacity));
         const auto losses = losses_of(tiny_loop(num_ranks, dtype, 50), data.source, feed);
         ASSERT_EQ(losses.size(), reference.size());
         for (std::size_t s = 0; s < losses.size(); ++s) {
           ASSERT_NEAR(losses[s], reference[s], tolerance)
-              << strategy << ", " << num_ranks << " ranks, capacity " << capacity.value() << ", step " << s;
+              << strategy << ", " << num_ranks << " ranks, capacity " << capacity.value()
+              << ", step " << s;
         }
       }
     }
@@ -138,12 +148,16 @@ TEST(Training, AThousandStepsOfRandomPlansOnFourRanksNeitherHangNorDrift) {
   std::vector<std::vector<SequenceSpec>> steps(kSteps);
   const RandomStream random(kSeed, "counts");
   for (std::int64_t s = 0; s < kSteps; ++s) {
-    const int count = static_cast<int>(random.below(static_cast<std::uint64_t>(s), 6));  // 0 sequences, too
+    const int count =
+        static_cast<int>(random.below(static_cast<std::uint64_t>(s), 6));  // 0 sequences, too
     add_random_sequences(source, steps[static_cast<std::size_t>(s)], kSeed, 100 * s, count, 24);
   }
   const auto random_planner = [&](std::vector<SequenceSpec> sequences, std::int64_t step) {
-    StepPlan plan = random_plan({.num_ranks = 4, .sequences = std::move(sequences), .capacity = Tokens(40),
-                                 .seed = kSeed + static_cast<std::uint64_t>(step), .allow_unequal_cuts = true});
+    StepPlan plan = random_plan({.num_ranks = 4,
+                                 .sequences = std::move(sequences),
+                                 .capacity = Tokens(40),
+                                 .seed = kSeed + static_cast<std::uint64_t>(step),
+                                 .allow_unequal_cuts = true});
     plan.step = step;
     return plan;
   };
@@ -161,7 +175,8 @@ TEST(Training, AThousandStepsOfRandomPlansOnFourRanksNeitherHangNorDrift) {
   }
 }
 
-std::vector<std::vector<float>> parameters_after(StepLoop loop, const MemorySource& source, PlanFeed& feed) {
+std::vector<std::vector<float>> parameters_after(StepLoop loop, const MemorySource& source,
+                                                 PlanFeed& feed) {
   std::vector<std::vector<float>> values;
   loop.on_end = [&](const ParameterSet& parameters) {
     for (std::size_t i = 0; i < parameters.infos().size(); ++i) {
@@ -207,7 +222,8 @@ TEST(Training, TimeFieldsAddUpAndCountsFollowFromThePlan) {
     EXPECT_GE(metrics.imbalance, 1.0);
     EXPECT_GT(metrics.peak_bytes, 0_B);
     Tokens tokens;
-    for (const SequenceSpec& sequence : data.steps[static_cast<std::size_t>(metrics.step)]) tokens += sequence.tokens;
+    for (const SequenceSpec& sequence : data.steps[static_cast<std::size_t>(metrics.step)])
+      tokens += sequence.tokens;
     EXPECT_EQ(metrics.tokens, tokens);
     EXPECT_EQ(metrics.padded_tokens, 0_tok);
   };

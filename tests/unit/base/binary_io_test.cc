@@ -23,10 +23,12 @@ TEST(BinaryIo, EveryTruncationIsAUserError) {
   writer.write_string("abc");
   for (std::size_t size = 0; size < writer.bytes().size(); ++size) {
     ByteReader reader(writer.bytes().first(size), "plan.bin");
-    EXPECT_THROW({
-      reader.read<std::uint64_t>();
-      reader.read_string();
-    }, UserError);
+    EXPECT_THROW(
+        {
+          reader.read<std::uint64_t>();
+          reader.read_string();
+        },
+        UserError);
   }
 }
 

@@ -12,8 +12,9 @@ namespace fs = std::filesystem;
 class FileTest : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::path(testing::TempDir()) /
-              (std::string("weft_file_") + testing::UnitTest::GetInstance()->current_test_info()->name());
+    folder_ =
+        fs::path(testing::TempDir()) /
+        (std::string("weft_file_") + testing::UnitTest::GetInstance()->current_test_info()->name());
     fs::remove_all(folder_);
     fs::create_directories(folder_);
   }

@@ -61,7 +61,8 @@ TEST(Permutation, NeighboursScatter) {
   const Permutation permutation(1, "order", 100'000);
   double distance = 0;
   for (std::uint64_t i = 0; i + 1 < 1000; ++i) {
-    distance += std::abs(static_cast<double>(permutation(i)) - static_cast<double>(permutation(i + 1)));
+    distance +=
+        std::abs(static_cast<double>(permutation(i)) - static_cast<double>(permutation(i + 1)));
   }
   EXPECT_NEAR(distance / 999, 100'000 / 3.0, 4'000);  // mean distance of two uniform points
 }

@@ -27,7 +27,8 @@ TEST(Units, MalformedCountsAreRefusedByName) {
 }
 
 TEST(Units, FormattedCountsReadBackExactly) {
-  for (const std::int64_t count : {0L, 1L, 1023L, 1024L, 4097L, 8192L, 3L << 20, (3L << 20) + 1, 1L << 40}) {
+  for (const std::int64_t count :
+       {0L, 1L, 1023L, 1024L, 4097L, 8192L, 3L << 20, (3L << 20) + 1, 1L << 40}) {
     EXPECT_EQ(parse_count(format_count(count), "x"), count);
   }
 }

@@ -30,7 +30,9 @@ at::Tensor random(std::vector<std::int64_t> shape, std::string_view name) {
 }
 
 at::Tensor leaf(const at::Tensor& value) { return value.clone().requires_grad_(true); }
-double weighted_sum(const at::Tensor& a, const at::Tensor& b) { return at::mul(a, b).sum().item<double>(); }
+double weighted_sum(const at::Tensor& a, const at::Tensor& b) {
+  return at::mul(a, b).sum().item<double>();
+}
 
 class LayerRows : public ::testing::TestWithParam<std::int64_t> {};
 INSTANTIATE_TEST_SUITE_P(Rows, LayerRows, ::testing::Values(0, 1, 2, 7));

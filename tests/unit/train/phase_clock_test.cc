@@ -16,7 +16,8 @@ TEST(PhaseClock, PhasesAddUpToTheStep) {
   run_thread_ranks({.num_ranks = 1}, [](Communicator& comm) {
     PhaseClock clock(comm);
     clock.start(Phase::kPlan);
-    for (const Phase phase : {Phase::kData, Phase::kForward, Phase::kBackward, Phase::kData, Phase::kReduce}) {
+    for (const Phase phase :
+         {Phase::kData, Phase::kForward, Phase::kBackward, Phase::kData, Phase::kReduce}) {
       std::this_thread::sleep_for(2ms);
       clock.enter(phase);
     }

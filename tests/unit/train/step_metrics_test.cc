@@ -23,11 +23,15 @@ TEST(StepMetrics, TheJsonLineHasEveryDocumentedKeyOnce) {
   const auto json = nlohmann::json::parse(to_json_line(example()));
   std::set<std::string> keys;
   for (const auto& [key, value] : json.items()) keys.insert(key);
-  EXPECT_EQ(keys, (std::set<std::string>{
-                      "schema", "step", "loss", "grad_norm", "lr", "tokens", "target_tokens", "padded_tokens",
-                      "tokens_per_s", "mfu", "step_s", "plan_s", "data_s", "forward_s", "backward_s", "exchange_s",
-                      "reduce_s", "optimizer_s", "imbalance", "slowest_rank", "gap", "predicted_s", "exchange_bytes",
-                      "peak_bytes", "sharded_sequences", "max_degree", "skipped_steps", "plan_hash"}));
+  EXPECT_EQ(
+      keys,
+      (std::set<std::string>{
+          "schema",     "step",          "loss",           "grad_norm",    "lr",
+          "tokens",     "target_tokens", "padded_tokens",  "tokens_per_s", "mfu",
+          "step_s",     "plan_s",        "data_s",         "forward_s",    "backward_s",
+          "exchange_s", "reduce_s",      "optimizer_s",    "imbalance",    "slowest_rank",
+          "gap",        "predicted_s",   "exchange_bytes", "peak_bytes",   "sharded_sequences",
+          "max_degree", "skipped_steps", "plan_hash"}));
   EXPECT_EQ(json["loss"], 2.5);
   EXPECT_EQ(json["tokens"], 1000);
   EXPECT_EQ(to_json_line(example()).find('\n'), std::string::npos);
@@ -63,7 +67,8 @@ TEST(StepMetrics, RankMeasuresMergeByMeanMaxAndSum) {
   EXPECT_EQ(metrics.peak_bytes, 7_B);
 }
 
-// 1000 real tokens, 600 targets on two ranks that share the sequence: counted once, not once per rank.
+// 1000 real tokens, 600 targets on two ranks that share the sequence: counted once, not once per
+// rank.
 TEST(StepMetrics, ASharedSequenceCountsItsTokensOnce) {
   StepPlan plan;
   plan.num_ranks = 2;

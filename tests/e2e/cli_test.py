@@ -97,8 +97,8 @@ class CommandLine(unittest.TestCase):
         self.assertIn("--out", result.stderr)
 
     def test_misspelt_key_exits_2_and_names_the_nearest(self):
-        for override, nearest in [("--optimizer.learning_rat", "lr"), ("--train.stepz", "train.steps"),
-                                  ("--plan.strategi", "plan.strategy")]:
+        for override, nearest in [("--optimizer.learning_rat", "lr"), ("--train.stepz", "'steps' in [train]"),
+                                  ("--plan.strategi", "'strategy' in [plan]")]:
             result = self.train("misspelt", override, "1")
             self.assertEqual(result.returncode, 2, result.stderr)
             self.assertIn(override.lstrip("-"), result.stderr)

@@ -36,6 +36,9 @@ function(weft_add_test)
     add_test(NAME ${T_NAME} COMMAND ${T_NAME} --gtest_brief=1)
     set_tests_properties(${T_NAME} PROPERTIES TIMEOUT ${T_TIMEOUT})
   else()
+    # Tests are compiled once and run for seconds: compile time is what they cost.
+    target_compile_options(${T_NAME} PRIVATE -O1)
+    target_precompile_headers(${T_NAME} REUSE_FROM weft_test_header)
     gtest_discover_tests(${T_NAME} TEST_PREFIX ${T_NAME}. DISCOVERY_TIMEOUT 60
                          PROPERTIES TIMEOUT ${T_TIMEOUT})
   endif()

@@ -1,6 +1,7 @@
 // The three kinds of failure, and the checks that raise them.
 //
 // UserError: configuration or data is wrong; the user can mend it.   (exit code 2)
+// IoError: the system refused to write or flush (disk full, read-only).   (exit code 1)
 // CommError: a peer failed, mismatched, or kept us waiting too long. (exit code 1)
 // InternalError: our bug.                                            (exit code 1)
 // Only cli/ turns them into exit codes. A message says where, what was expected, what was found,
@@ -20,6 +21,11 @@ class Error : public std::runtime_error {
 };
 
 class UserError : public Error {
+ public:
+  using Error::Error;
+};
+
+class IoError : public Error {
  public:
   using Error::Error;
 };

@@ -16,9 +16,18 @@ namespace {
 
 constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
 
-[[noreturn]] void throw_system_error(std::string_view operation,
-                                     const std::filesystem::path& path) {
-  throw_user_error("cannot {} '{}': {}", operation, path.string(), std::strerror(errno));
+std::string system_message(std::string_view operation, const std::filesystem::path& path) {
+  return fmt::format("cannot {} '{}': {}", operation, path.string(), std::strerror(errno));
+}
+
+// The path is wrong, missing or not ours: the user can name another.
+[[noreturn]] void throw_open_error(std::string_view operation, const std::filesystem::path& path) {
+  throw UserError(system_message(operation, path));
+}
+
+// The system failed while we wrote: disk full, quota, device error.
+[[noreturn]] void throw_io_error(std::string_view operation, const std::filesystem::path& path) {
+  throw IoError(system_message(operation, path));
 }
 
 std::filesystem::path temporary_name(const std::filesystem::path& target) {
@@ -40,7 +49,7 @@ void sync_parent(const std::filesystem::path& path) {
 
 MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) throw_system_error("open", path);
+  if (fd < 0) throw_open_error("open", path);
   struct stat status{};
   if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
     ::close(fd);
@@ -49,13 +58,12 @@ MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   size_ = static_cast<std::size_t>(status.st_size);
   if (size_ > 0) {
     void* address = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (address == MAP_FAILED) {
-      ::close(fd);
-      throw_system_error("map", path);
-    }
-    data_ = static_cast<const std::byte*>(address);
+    if (address != MAP_FAILED) data_ = static_cast<const std::byte*>(address);
   }
+  const int map_errno = errno;
   ::close(fd);
+  errno = map_errno;
+  if (size_ > 0 && data_ == nullptr) throw_open_error("map", path);
 }
 
 MappedFile::~MappedFile() {
@@ -76,7 +84,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 
 FileWriter::FileWriter(std::filesystem::path path) : path_(std::move(path)) {
   fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd_ < 0) throw_system_error("create", path_);
+  if (fd_ < 0) throw_open_error("create", path_);
   buffer_.reserve(kBufferBytes);
 }
 
@@ -88,7 +96,7 @@ void FileWriter::write_fully(const std::byte* data, std::size_t size) {
   while (size > 0) {
     const ssize_t written = ::write(fd_, data, size);
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw_system_error("write", path_);
+    if (written < 0) throw_io_error("write", path_);
     data += written;
     size -= static_cast<std::size_t>(written);
   }
@@ -109,7 +117,7 @@ void FileWriter::write_at(std::uint64_t offset, std::span<const std::byte> data)
   flush();
   if (::pwrite(fd_, data.data(), data.size(), static_cast<off_t>(offset)) !=
       static_cast<ssize_t>(data.size())) {
-    throw_system_error("write", path_);
+    throw_io_error("write", path_);
   }
 }
 
@@ -120,8 +128,40 @@ void FileWriter::flush() {
 
 void FileWriter::close() {
   flush();
-  if (::fsync(fd_) != 0) throw_system_error("flush", path_);
-  if (::close(std::exchange(fd_, -1)) != 0) throw_system_error("close", path_);
+  if (::fsync(fd_) != 0) throw_io_error("flush", path_);
+  if (::close(std::exchange(fd_, -1)) != 0) throw_io_error("close", path_);
+}
+
+AtomicFile::AtomicFile(const std::filesystem::path& target) : target_(target) {
+  std::error_code error;
+  if (std::filesystem::is_symlink(target_, error)) {
+    const auto resolved = std::filesystem::weakly_canonical(target_, error);
+    if (!error) target_ = resolved;
+  }
+  WEFT_USER_CHECK(
+      !std::filesystem::exists(target_, error) || std::filesystem::is_regular_file(target_, error),
+      "cannot write '{}': it exists and is not a regular file", target.string());
+  temporary_ = temporary_name(target_);
+  writer_ = std::make_unique<FileWriter>(temporary_);
+}
+
+AtomicFile::~AtomicFile() {
+  if (committed_) return;
+  writer_.reset();
+  std::error_code ignored;
+  std::filesystem::remove(temporary_, ignored);
+}
+
+void AtomicFile::commit() {
+  writer_->close();
+  std::error_code error;
+  std::filesystem::rename(temporary_, target_, error);
+  if (error) {
+    throw IoError(fmt::format("cannot rename '{}' to '{}': {}", temporary_.string(),
+                              target_.string(), error.message()));
+  }
+  committed_ = true;
+  sync_parent(target_);
 }
 
 AtomicDirectory::AtomicDirectory(std::filesystem::path target)
@@ -150,22 +190,9 @@ void AtomicDirectory::commit() {
 }
 
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> data) {
-  const auto temporary = temporary_name(path);
-  try {
-    FileWriter writer(temporary);
-    writer.write(data);
-    writer.close();
-    std::filesystem::rename(temporary, path);
-  } catch (const std::filesystem::filesystem_error& error) {
-    std::error_code ignored;
-    std::filesystem::remove(temporary, ignored);
-    throw_user_error("cannot write '{}': {}", path.string(), error.code().message());
-  } catch (...) {
-    std::error_code ignored;
-    std::filesystem::remove(temporary, ignored);
-    throw;
-  }
-  sync_parent(path);
+  AtomicFile file(path);
+  file.writer().write(data);
+  file.commit();
 }
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view text) {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -56,6 +57,25 @@ class FileWriter {
   int fd_ = -1;
   std::uint64_t size_ = 0;
   std::string buffer_;
+};
+
+// A file that appears under its name, replacing an older one, only when complete. Refuses a target
+// that is no regular file (a device would be replaced, not written to); follows a symbolic link.
+class AtomicFile {
+ public:
+  explicit AtomicFile(const std::filesystem::path& target);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  FileWriter& writer() { return *writer_; }
+  void commit();
+
+ private:
+  std::filesystem::path target_;
+  std::filesystem::path temporary_;
+  std::unique_ptr<FileWriter> writer_;
+  bool committed_ = false;
 };
 
 // A new directory that appears under its name only when complete. Refuses an existing target.

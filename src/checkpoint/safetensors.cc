@@ -1,7 +1,5 @@
 #include "checkpoint/safetensors.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 #include <set>
@@ -62,7 +60,6 @@ void write_tensors(FileWriter& writer, const std::vector<NamedTensor>& tensors,
   for (const NamedTensor& entry : tensors) {
     writer.write({static_cast<const std::byte*>(entry.tensor.data_ptr()), entry.tensor.nbytes()});
   }
-  writer.close();
 }
 
 }  // namespace
@@ -73,23 +70,10 @@ void save_safetensors(const std::filesystem::path& path, const std::vector<Named
   std::vector<NamedTensor> ordered = tensors;
   std::ranges::stable_sort(ordered, std::ranges::greater{},
                            [](const NamedTensor& entry) { return entry.tensor.element_size(); });
-  // Streamed, because a second copy of all weights in memory is what write_file_atomically would
-  // need.
-  std::filesystem::path temporary = path;
-  temporary += fmt::format(".incomplete-{}", ::getpid());
-  try {
-    FileWriter writer(temporary);
-    write_tensors(writer, ordered, metadata);
-    std::filesystem::rename(temporary, path);
-  } catch (const std::filesystem::filesystem_error& error) {
-    std::error_code ignored;
-    std::filesystem::remove(temporary, ignored);
-    throw_user_error("cannot write '{}': {}", path.string(), error.code().message());
-  } catch (...) {
-    std::error_code ignored;
-    std::filesystem::remove(temporary, ignored);
-    throw;
-  }
+  // Streamed: a second copy of all weights in memory is what write_file_atomically would need.
+  AtomicFile file(path);
+  write_tensors(file.writer(), ordered, metadata);
+  file.commit();
 }
 
 SafetensorsFile load_safetensors(const std::filesystem::path& path) {

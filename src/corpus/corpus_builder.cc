@@ -1,5 +1,7 @@
 #include "corpus/corpus_builder.h"
 
+#include <simdjson.h>
+
 #include "base/log.h"
 #include "corpus/document_reader.h"
 #include "corpus/source_tree.h"
@@ -112,10 +114,20 @@ class CorpusBuild {
   std::string rest_;             // text that the tokenizer wants to see again with what follows
 };
 
+// Both are recorded in corpus.json, which is UTF-8; better refused now than after the whole build.
+void check_utf8(std::string_view what, const std::string& text) {
+  WEFT_USER_CHECK(simdjson::validate_utf8(text),
+                  "corpus: {} must be valid UTF-8 to be recorded, got '{}'; rename it or name its "
+                  "folder",
+                  what, text);
+}
+
 }  // namespace
 
 CorpusDescription build_corpus(const Tokenizer& tokenizer, const CorpusBuildOptions& options) {
   WEFT_USER_CHECK(!options.inputs.empty(), "corpus: expected at least one input, got none");
+  check_utf8("--text-key", options.text_key);
+  for (const auto& input : options.inputs) check_utf8("an input's path", input.string());
   refuse_output_inside_inputs(options.out, options.inputs);
   return CorpusBuild(tokenizer, options).run();
 }

@@ -4,8 +4,6 @@
 #include <cstdint>
 #include <string>
 
-#include "cost/cost_model.h"
-#include "model/model_config.h"
 #include "tensor/tensor.h"
 
 namespace weft {
@@ -20,9 +18,5 @@ struct ComputePeak {
 // can use. Takes about 0.2 s.
 ComputePeak measure_compute_peak(at::ScalarType dtype, std::int32_t num_ranks,
                                  std::int32_t threads_per_rank);
-
-// A cost model for CPU ranks counted from the model's shape and fixed rates (named in the .cc
-// file). Fixed, so that plans do not differ from run to run; `plan.cost` replaces it by a file.
-CostModel estimated_cpu_cost(const ModelConfig& config, at::ScalarType dtype);
 
 }  // namespace weft

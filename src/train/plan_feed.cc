@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "plan/plan_codec.h"
+#include "plan/plan_slice.h"
 #include "plan/validate.h"
 
 namespace weft {
@@ -24,11 +25,11 @@ class PlanningFeed final : public PlanFeed {
   PlanningFeed(DataOrder order, PlanRequest request)
       : order_(std::move(order)), request_(std::move(request)) {}
 
-  StepPlan next() override {
+  FedPlan next() override {
     request_.sequences = next_sequences(order_);
     StepPlan plan = make_plan(request_);
     ++request_.options.step;
-    return plan;
+    return {std::move(plan), order_.num_dropped_sequences()};
   }
 
  private:
@@ -38,36 +39,42 @@ class PlanningFeed final : public PlanFeed {
 
 class ReplayFeed final : public PlanFeed {
  public:
-  ReplayFeed(DataOrder order, std::vector<std::filesystem::path> files, std::int32_t num_ranks)
-      : order_(std::move(order)), files_(std::move(files)), num_ranks_(num_ranks) {}
+  ReplayFeed(DataOrder order, ReplayOptions options)
+      : order_(std::move(order)), options_(std::move(options)) {}
 
-  StepPlan next() override {
-    WEFT_USER_CHECK(position_ < files_.size(),
+  FedPlan next() override {
+    const std::size_t num_plans = options_.files.size();
+    WEFT_USER_CHECK(position_ < num_plans,
                     "step {} has no saved plan: {} plans were given; set train.steps to {}",
-                    position_, files_.size(), files_.size());
-    const auto& file = files_[position_];
-    StepPlan plan = load_plan(file);
-    validate(plan);
-    WEFT_USER_CHECK(plan.num_ranks == num_ranks_,
-                    "'{}' was planned for {} ranks, but this run has {}; use --ranks {}",
-                    file.string(), plan.num_ranks, num_ranks_, plan.num_ranks);
-    WEFT_USER_CHECK(plan.step == static_cast<std::int64_t>(position_),
-                    "'{}' holds the plan of step {}, but step {} comes next", file.string(),
-                    plan.step, position_);
-    WEFT_USER_CHECK(
-        plan.sequences == next_sequences(order_),
-        "'{}' plans other sequences than the data order gives to step {}; replay it with the "
-        "corpus, "
-        "data.seed, data.global_batch_tokens and over-long policy that it was made with",
-        file.string(), position_);
+                    position_, num_plans, num_plans);
+    StepPlan plan = load_plan(options_.files[position_]);
+    check(plan, options_.files[position_].string());
     ++position_;
-    return plan;
+    return {std::move(plan), order_.num_dropped_sequences()};
   }
 
  private:
+  void check(const StepPlan& plan, const std::string& file) {
+    WEFT_USER_CHECK(plan.num_ranks == options_.num_ranks,
+                    "'{}' was planned for {} ranks, but this run has {}; use --ranks {}", file,
+                    plan.num_ranks, options_.num_ranks, plan.num_ranks);
+    WEFT_USER_CHECK(plan.step == static_cast<std::int64_t>(position_),
+                    "'{}' holds the plan of step {}, but step {} comes next", file, plan.step,
+                    position_);
+    WEFT_USER_CHECK(plan.weighting == options_.weighting,
+                    "'{}' weighs the loss by {}, but data.weighting is {}; set it to {}", file,
+                    to_string(plan.weighting), to_string(options_.weighting),
+                    to_string(plan.weighting));
+    WEFT_USER_CHECK(
+        plan.sequences == next_sequences(order_),
+        "'{}' plans other sequences than the data order gives to step {}; replay it "
+        "with the corpus, data.seed, data.global_batch_tokens and over-long policy that "
+        "it was made with",
+        file, position_);
+  }
+
   DataOrder order_;
-  std::vector<std::filesystem::path> files_;
-  std::int32_t num_ranks_;
+  ReplayOptions options_;
   std::size_t position_ = 0;
 };
 
@@ -77,10 +84,8 @@ std::unique_ptr<PlanFeed> make_planning_feed(DataOrder order, PlanRequest reques
   return std::make_unique<PlanningFeed>(std::move(order), std::move(request));
 }
 
-std::unique_ptr<PlanFeed> make_replay_feed(DataOrder order,
-                                           std::vector<std::filesystem::path> files,
-                                           std::int32_t num_ranks) {
-  return std::make_unique<ReplayFeed>(std::move(order), std::move(files), num_ranks);
+std::unique_ptr<PlanFeed> make_replay_feed(DataOrder order, ReplayOptions options) {
+  return std::make_unique<ReplayFeed>(std::move(order), std::move(options));
 }
 
 std::vector<std::filesystem::path> list_plan_files(const std::filesystem::path& path) {
@@ -97,21 +102,45 @@ std::vector<std::filesystem::path> list_plan_files(const std::filesystem::path& 
   return files;
 }
 
-PlanAhead::PlanAhead(PlanFeed& feed, std::int64_t num_steps) : feed_(feed), steps_left_(num_steps) {
+PreparedStep prepare_step(FedPlan fed, std::int32_t num_ranks) {
+  const StepPlan& plan = fed.plan;
+  validate(plan);
+  WEFT_USER_CHECK(plan.num_ranks == num_ranks,
+                  "the plan of step {} is for {} ranks, this run has {}", plan.step, plan.num_ranks,
+                  num_ranks);
+  for (const auto& micro_batches : plan.ranks) {
+    for (const MicroBatch& micro_batch : micro_batches) {
+      WEFT_USER_CHECK(micro_batch.offload_ratio == 0,
+                      "the plan of step {} offloads {} of a micro-batch's activations; this build "
+                      "keeps all of them in memory, so its capacity would be exceeded",
+                      plan.step, micro_batch.offload_ratio);
+    }
+  }
+  PreparedStep prepared;
+  prepared.hash = plan_hash(plan);
+  for (std::int32_t r = 0; r < num_ranks; ++r) {
+    prepared.slices.push_back(encode_slice(slice_plan(plan, prepared.hash, Rank(r))));
+  }
+  prepared.fed = std::move(fed);
+  return prepared;
+}
+
+PlanAhead::PlanAhead(PlanFeed& feed, std::int32_t num_ranks, std::int64_t num_steps)
+    : feed_(feed), num_ranks_(num_ranks), steps_left_(num_steps) {
   launch();
 }
 
 void PlanAhead::launch() {
   if (steps_left_ <= 0) return;
   --steps_left_;
-  next_ = std::async(std::launch::async, [this] { return feed_.next(); });
+  next_ = std::async(std::launch::async, [this] { return prepare_step(feed_.next(), num_ranks_); });
 }
 
-StepPlan PlanAhead::take() {
+PreparedStep PlanAhead::take() {
   WEFT_CHECK(next_.valid(), "more plans taken than steps announced");
-  StepPlan plan = next_.get();
+  PreparedStep step = next_.get();
   launch();
-  return plan;
+  return step;
 }
 
 }  // namespace weft

@@ -12,11 +12,16 @@
 
 namespace weft {
 
+struct FedPlan {
+  StepPlan plan;
+  std::int64_t dropped_sequences = 0;  // so far, by data.tail = "drop"
+};
+
 // A seam: tests feed plans of their own. Called by one thread at a time, in step order.
 class PlanFeed {
  public:
   virtual ~PlanFeed() = default;
-  virtual StepPlan next() = 0;
+  virtual FedPlan next() = 0;
 };
 
 // Takes the next sequences of the data order and plans them. `request` holds everything but
@@ -24,27 +29,42 @@ class PlanFeed {
 std::unique_ptr<PlanFeed> make_planning_feed(DataOrder order, PlanRequest request);
 
 // Replays saved plans. Each is validated, and must hold exactly the sequences that the data order
-// gives to its step, for this number of ranks; UserError otherwise.
-std::unique_ptr<PlanFeed> make_replay_feed(DataOrder order,
-                                           std::vector<std::filesystem::path> files,
-                                           std::int32_t num_ranks);
+// gives to its step, for these ranks and this weighting; UserError otherwise. Strategy and capacity
+// are the plan's own.
+struct ReplayOptions {
+  std::vector<std::filesystem::path> files;  // of step 0, 1, ...
+  std::int32_t num_ranks = 1;
+  LossWeighting weighting = LossWeighting::kToken;
+};
+std::unique_ptr<PlanFeed> make_replay_feed(DataOrder order, ReplayOptions options);
 // One plan file, or all *.plan files of a folder in name order. UserError when there is none.
 std::vector<std::filesystem::path> list_plan_files(const std::filesystem::path& path);
 
-// Makes the next plan on a thread of its own while the current step runs, so that planning is off
+// A plan that has been proved and cut for its ranks.
+struct PreparedStep {
+  FedPlan fed;
+  Hash128 hash;
+  std::vector<std::vector<std::byte>> slices;  // [num_ranks], encoded
+};
+// Validates; UserError also for what this executor does not do: another number of ranks or an
+// offload ratio above 0.
+PreparedStep prepare_step(FedPlan fed, std::int32_t num_ranks);
+
+// Prepares the next step on a thread of its own while the current one runs, so that planning is off
 // the critical path; take() waits only for what is not ready. Errors of the feed come out of
 // take().
 class PlanAhead {
  public:
-  PlanAhead(PlanFeed& feed, std::int64_t num_steps);
-  StepPlan take();
+  PlanAhead(PlanFeed& feed, std::int32_t num_ranks, std::int64_t num_steps);
+  PreparedStep take();
 
  private:
   void launch();
 
   PlanFeed& feed_;
+  std::int32_t num_ranks_;
   std::int64_t steps_left_;
-  std::future<StepPlan> next_;
+  std::future<PreparedStep> next_;
 };
 
 }  // namespace weft

@@ -1,11 +1,10 @@
 // Every rank's loop over steps: rank 0 plans and sends slices, all train, rank 0 reports.
 #include "base/error.h"
+#include "base/log.h"
 #include "comm/collectives.h"
 #include "comm/thread/thread_world.h"
 #include "memory/counting_allocator.h"
-#include "plan/plan_codec.h"
 #include "plan/plan_slice.h"
-#include "plan/validate.h"
 #include "train/trainer.h"
 
 namespace weft {
@@ -26,25 +25,22 @@ std::int64_t count_causal_pairs(const StepPlan& plan) {
   return pairs;
 }
 
-// Rank 0 takes the next plan, proves it and sends every rank its slice.
+// Rank 0 takes the next prepared step and sends every rank its slice.
 PlannedStep plan_step(Communicator& comm, PlanAhead* plans, const StepLoop& loop,
                       std::int64_t step) {
   PlannedStep planned;
-  std::vector<std::vector<std::byte>> messages;
+  PreparedStep prepared;
   if (plans != nullptr) {
-    const StepPlan plan = plans->take();
-    validate(plan);
-    WEFT_CHECK_EQ(plan.num_ranks, comm.size(), "plan of step {}", step);
-    planned.metrics.plan_hash = plan_hash(plan);
+    prepared = plans->take();
+    const StepPlan& plan = prepared.fed.plan;
     describe_plan(plan, planned.metrics);
+    planned.metrics.plan_hash = prepared.hash;
+    planned.metrics.dropped_sequences = prepared.fed.dropped_sequences;
     planned.causal_pairs = count_causal_pairs(plan);
-    for (std::int32_t r = 0; r < comm.size(); ++r) {
-      messages.push_back(encode_slice(slice_plan(plan, planned.metrics.plan_hash, Rank(r))));
-    }
     if (loop.on_plan) loop.on_plan(plan);
   }
   const auto bytes =
-      scatter_messages(comm, kPlanner, messages, {.operation = "plan slices", .step = step});
+      scatter_messages(comm, kPlanner, prepared.slices, {.operation = "plan slices", .step = step});
   planned.slice = decode_slice(bytes, fmt::format("plan slice of step {}", step));
   return planned;
 }
@@ -114,7 +110,7 @@ void run_rank(const StepLoop& loop, const SequenceSource& source, PlanFeed& feed
                   .options = loop.step_options};
   const bool reports = comm.rank() == kPlanner;
   std::unique_ptr<PlanAhead> plans;
-  if (reports) plans = std::make_unique<PlanAhead>(feed, loop.num_steps);
+  if (reports) plans = std::make_unique<PlanAhead>(feed, loop.num_ranks, loop.num_steps);
   PhaseClock clock(comm);
   for (std::int64_t step = 0; step < loop.num_steps; ++step) {
     clock.start(Phase::kPlan);
@@ -140,7 +136,12 @@ void run_rank(const StepLoop& loop, const SequenceSource& source, PlanFeed& feed
 
 void run_step_loop(const StepLoop& loop, const SequenceSource& source, PlanFeed& feed) {
   install_counting_allocator();
-  set_blas_threads(loop.threads_per_rank);
+  if (!set_blas_threads(loop.threads_per_rank)) {
+    log_warn(
+        "the BLAS in use ({}) does not let its threads be set: {} ranks may share cores badly; "
+        "install OpenBLAS",
+        blas_description(), loop.num_ranks);
+  }
   run_thread_ranks({.num_ranks = loop.num_ranks, .wait_limit = loop.wait_limit},
                    [&](Communicator& comm) { run_rank(loop, source, feed, comm); });
 }

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "attention/attention_layout.h"
+#include "base/log.h"
 #include "comm/collectives.h"
 #include "loader/packed_micro_batch.h"
 #include "optim/gradient_reduction.h"
@@ -23,6 +24,7 @@ double sum_over_ranks(Communicator& comm, double share, std::int64_t step) {
 
 StepOutcome train_step(RankState& rank, const PlanSlice& slice, PhaseClock& clock) {
   StepOutcome outcome;
+  clock.enter(Phase::kOptimizer);
   rank.parameters.zero_gradients();
   double loss_share = 0;
   for (const MicroBatch& micro_batch : slice.micro_batches) {
@@ -49,6 +51,12 @@ StepOutcome train_step(RankState& rank, const PlanSlice& slice, PhaseClock& cloc
       slice.total_weight == 0 || !std::isfinite(outcome.grad_norm) || !std::isfinite(outcome.loss);
   if (outcome.skipped) {
     ++rank.skipped_steps;
+    if (slice.total_weight != 0 && rank.comm.rank() == Rank(0)) {
+      log_warn(
+          "step {} is skipped on all ranks: its loss is {} and its gradient norm {}; parameters, "
+          "moments and learning rate stay as they were",
+          slice.step, outcome.loss, outcome.grad_norm);
+    }
   } else {
     const double scale = clip_scale(outcome.grad_norm, rank.options.clip_grad);
     rank.optimizer.update(rank.parameters, outcome.lr, scale);

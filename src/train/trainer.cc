@@ -11,6 +11,7 @@
 #include "checkpoint/safetensors.h"
 #include "corpus/corpus.h"
 #include "corpus/sequence_set.h"
+#include "cost/cpu_estimate.h"
 #include "plan/plan_codec.h"
 #include "train/compute_rate.h"
 
@@ -59,6 +60,26 @@ void settle_vocabulary(const Corpus& corpus, TrainConfig& config) {
                   "least that, or 0",
                   config.model.vocab_size, config.data.corpus, needed);
   check_model_config(config.model);
+}
+
+CostModel cost_model_of(const TrainConfig& config) {
+  const ModelConfig& model = config.model;
+  if (config.plan.cost.empty()) {
+    const bool wide = parse_dtype(config.train.dtype, "train.dtype") == at::kDouble;
+    return estimate_cpu_cost({.num_layers = model.num_layers,
+                              .hidden_size = model.hidden_size,
+                              .query_size = model.num_heads * model.head_dim,
+                              .kv_size = model.num_kv_heads * model.head_dim,
+                              .intermediate_size = model.intermediate_size,
+                              .vocab_size = model.vocab_size,
+                              .element_bytes = wide ? 8 : 4});
+  }
+  CostModel cost = load_cost_model(config.plan.cost);
+  WEFT_USER_CHECK(cost.num_layers == model.num_layers,
+                  "plan.cost '{}' is for {} layers, but model.num_layers is {}; use a cost file of "
+                  "this model",
+                  config.plan.cost, cost.num_layers, model.num_layers);
+  return cost;
 }
 
 PlanRequest plan_request(const TrainConfig& config, const CostModel& cost) {
@@ -113,8 +134,8 @@ StepLoop step_loop(const TrainConfig& config, double peak_flops_per_s) {
   return loop;
 }
 
-void print_start(const TrainConfig& config, const Corpus& corpus, const SequenceSet& sequences,
-                 const ComputePeak& peak, const CostModel& cost) {
+void print_start(const TrainingJob& job, const TrainConfig& config, const Corpus& corpus,
+                 const SequenceSet& sequences, const ComputePeak& peak, const CostModel& cost) {
   fmt::print("model   {} parameters, {} layers, {}, attention {}\n", num_parameters(config.model),
              config.model.num_layers, config.train.dtype, config.train.attention);
   fmt::print("corpus  {}: {} documents, {} tokens, hash {}\n", config.data.corpus,
@@ -124,8 +145,18 @@ void print_start(const TrainConfig& config, const Corpus& corpus, const Sequence
              sequences.num_split_documents(), sequences.num_chunks());
   fmt::print("ranks   {} threads of one process x {} compute threads; {}\n", config.train.ranks,
              threads_per_rank(config), blas_description());
-  fmt::print("plan    strategy {}, capacity {} tokens per rank and micro-batch, cost model {}\n",
-             config.plan.strategy, format_count(config.plan.capacity.value()), cost.name);
+  if (job.replay.empty()) {
+    fmt::print(
+        "plan    strategy {}, capacity {} tokens per rank and micro-batch, cost model {}
+        ",
+        config.plan.strategy,
+        format_count(config.plan.capacity.value()), cost.name);
+  } else {
+    fmt::print(
+        "plan    replayed from {}; the [plan] section of the configuration is not used
+        ",
+        job.replay);
+  }
   fmt::print("peak    {:.1f} GFLOP/s for MFU: {}\n", peak.flops_per_s * 1e-9, peak.source);
 }
 
@@ -152,25 +183,29 @@ void run_training(const TrainingJob& job) {
   settle_vocabulary(corpus, config);
   const SequenceSet sequences(corpus, config.data.max_context,
                               parse_over_long(config.data.over_long, "data.over_long"));
-  check_longest_sequence(config, sequences);
   DataOrder order(sequences, {.seed = static_cast<std::uint64_t>(config.data.seed),
                               .global_batch_tokens = config.data.global_batch_tokens,
                               .tail = parse_epoch_tail(config.data.tail, "data.tail")});
   const at::ScalarType dtype = parse_dtype(config.train.dtype, "train.dtype");
-  const CostModel cost = config.plan.cost.empty() ? estimated_cpu_cost(config.model, dtype)
-                                                  : load_cost_model(config.plan.cost);
+  const CostModel cost = cost_model_of(config);
   const auto num_ranks = static_cast<std::int32_t>(config.train.ranks);
-  const auto feed =
-      job.replay.empty()
-          ? make_planning_feed(std::move(order), plan_request(config, cost))
-          : make_replay_feed(std::move(order), list_plan_files(job.replay), num_ranks);
+  std::unique_ptr<PlanFeed> feed;
+  if (job.replay.empty()) {
+    check_longest_sequence(config, sequences);
+    feed = make_planning_feed(std::move(order), plan_request(config, cost));
+  } else {
+    feed = make_replay_feed(std::move(order), {.files = list_plan_files(job.replay),
+                                               .num_ranks = num_ranks,
+                                               .weighting = parse_loss_weighting(
+                                                   config.data.weighting, "data.weighting")});
+  }
 
   const fs::path out = make_output_folder(config);
   const std::string effective = to_toml(config);
   write_file_atomically(out / "config.toml", effective);
   fmt::print("{}\n", effective);
   const ComputePeak peak = measure_compute_peak(dtype, num_ranks, threads_per_rank(config));
-  print_start(config, corpus, sequences, peak, cost);
+  print_start(job, config, corpus, sequences, peak, cost);
 
   MetricsFile metrics_file(out / "metrics.jsonl");
   StepLoop loop = step_loop(config, peak.flops_per_s);

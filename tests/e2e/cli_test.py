@@ -82,6 +82,7 @@ class CommandLine(unittest.TestCase):
             self.assertEqual(shown.returncode, 0)
             self.assertRegex(shown.stdout, r"^weft \d+\.\d+\.\d+ \(build [0-9a-f]{12}\)")
         print(f"weft --version: fastest of 5 {min(times) * 1e3:.1f} ms", file=sys.stderr)
+        self.assertLess(min(times), 0.05)
         linked = subprocess.run(["ldd", str(BUILD / "weft")], capture_output=True, text=True).stdout
         self.assertNotIn("torch", linked)
         self.assertNotIn("mpi", linked)
@@ -165,6 +166,25 @@ class CommandLine(unittest.TestCase):
         other_ranks = self.train("otherranks", "--plan", self.folder / "saved" / "plans", "--ranks", "2")
         self.assertEqual(other_ranks.returncode, 2)
         self.assertIn("--ranks 3", other_ranks.stderr)
+
+    def test_a_replay_takes_capacity_and_strategy_from_the_plan_but_not_another_weighting(self):
+        self.assertEqual(self.train("sample", "--save-plans", "--data.weighting", "sample").returncode, 0)
+        plans = self.folder / "sample" / "plans"
+        other = self.train("token", "--plan", plans)
+        self.assertEqual(other.returncode, 2)
+        self.assertIn("data.weighting", other.stderr)
+        again = self.train("again", "--plan", plans, "--data.weighting", "sample", "--plan.capacity", "8")
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertIn("replayed from", again.stdout)
+
+    def test_a_device_is_never_replaced_by_a_file(self):
+        lengths = self.folder / "few.txt"
+        lengths.write_text("10\n")
+        for target in ("/dev/null", "/dev/full"):
+            result = weft("plan", "--lengths", lengths, "--ranks", "1", "--capacity", "16", "--out", target)
+            self.assertEqual(result.returncode, 2)
+            self.assertIn("not a regular file", result.stderr)
+            self.assertFalse(pathlib.Path(target).is_file())
 
     def test_a_damaged_plan_is_refused_by_name(self):
         self.assertEqual(self.train("damaged", "--save-plans", "--train.steps", "1").returncode, 0)

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <map>
 
 #include "cost/reference_cost.h"
 #include "plan/planner.h"
@@ -156,21 +157,34 @@ TEST_P(RanksTest, C004GradientsDoNotScaleWithTheSizeOfTheGroup) {
   EXPECT_NEAR(ratio, 1, 1e-5);
 }
 
-TEST(Exactness, SequencesOfFiveThousandTokensOnThreeAndFourRanks) {
-  ModelConfig config = tiny_config(1, true);
-  config.num_heads = 2;
-  config.num_layers = 1;
-  const std::vector<SequenceSpec> specs = {{.id = 0, .tokens = Tokens(5000), .num_targets = 4999},
-                                           {.id = 1, .tokens = Tokens(1251), .num_targets = 1250},
-                                           {.id = 2, .tokens = Tokens(1249), .num_targets = 3},
-                                           {.id = 3, .tokens = Tokens(1), .num_targets = 0},
-                                           {.id = 4, .tokens = Tokens(2), .num_targets = 1}};
+// The oracle's dense scores of 5000 tokens are what this costs, so one reference serves every rank
+// count, strategy and dtype of a model. The long run takes all head counts, tied and untied.
+TEST(Exactness, LengthsToFiveThousandUnderEveryStrategyRankCountAndDtype) {
+  const std::int64_t lengths[] = {5000, 1701, 1700, 1699, 14, 13, 8, 7, 6, 3, 2, 1};
+  std::vector<SequenceSpec> specs;
+  for (const std::int64_t length : lengths) {
+    const auto id = static_cast<std::int64_t>(specs.size());
+    specs.push_back({.id = id, .tokens = Tokens(length), .num_targets = length - 1});
+  }
   const MemorySource source = source_of(specs, 5, 50);
-  const DenseStep reference = reference_of(config, source, LossWeighting::kToken);
-  for (const std::int32_t num_ranks : {3, 4}) {
-    const StepPlan plan = make_plan(request_of("hdp", num_ranks, 1700, specs));
-    const at::ScalarType dtype = num_ranks == 3 ? at::kDouble : at::kFloat;
-    expect_step({.config = config, .dtype = dtype, .kernel = "blocked"}, plan, source, reference);
+  const std::map<std::int32_t, std::int64_t> capacity_of_ranks = {
+      {1, 5000}, {2, 2500}, {3, 1700}, {4, 1700}, {7, 850}};
+  for (int round = 0; round < (num_rounds(1) == 1 ? 1 : 6); ++round) {
+    constexpr std::int64_t kKvHeads[] = {2, 8, 1};
+    ModelConfig config = tiny_config(kKvHeads[round % 3], round < 3);
+    config.num_layers = 1;
+    const DenseStep reference = reference_of(config, source, LossWeighting::kToken);
+    for (const auto& [num_ranks, capacity] : capacity_of_ranks) {
+      for (const std::string& strategy : strategy_names()) {
+        SCOPED_TRACE(
+            fmt::format("{} kv heads, {} ranks, {}", config.num_kv_heads, num_ranks, strategy));
+        const StepPlan plan = make_plan(request_of(strategy, num_ranks, capacity, specs));
+        for (const at::ScalarType dtype : {at::kDouble, at::kFloat}) {
+          expect_step({.config = config, .dtype = dtype, .kernel = "blocked"}, plan, source,
+                      reference);
+        }
+      }
+    }
   }
 }
 

@@ -8,10 +8,10 @@
 #include <map>
 
 #include "base/random.h"
+#include "cost/cpu_estimate.h"
 #include "plan/planner.h"
 #include "tests/support/memory_source.h"
 #include "tests/support/random_plan.h"
-#include "train/compute_rate.h"
 #include "train/trainer.h"
 
 namespace weft {
@@ -57,9 +57,9 @@ class StepsFeed final : public PlanFeed {
   using Planner = std::function<StepPlan(std::vector<SequenceSpec>, std::int64_t step)>;
   StepsFeed(std::vector<std::vector<SequenceSpec>> steps, Planner planner)
       : steps_(std::move(steps)), planner_(std::move(planner)) {}
-  StepPlan next() override {
+  FedPlan next() override {
     const std::int64_t step = next_step_++;
-    return planner_(steps_.at(static_cast<std::size_t>(step)), step);
+    return {planner_(steps_.at(static_cast<std::size_t>(step)), step), 0};
   }
 
  private:
@@ -74,7 +74,12 @@ StepsFeed::Planner strategy_planner(const std::string& strategy, std::int32_t nu
     PlanRequest request;
     request.sequences = std::move(sequences);
     request.cluster = uniform_cluster(num_ranks, num_ranks);
-    request.cost = estimated_cpu_cost(tiny_model(), at::kFloat);
+    request.cost = estimate_cpu_cost({.num_layers = 2,
+                                      .hidden_size = 16,
+                                      .query_size = 16,
+                                      .kv_size = 8,
+                                      .intermediate_size = 24,
+                                      .vocab_size = 37});
     request.options = {.strategy = strategy, .capacity = capacity, .max_context = kLongest};
     request.options.step = step;
     return make_plan(request);
@@ -223,6 +228,37 @@ TEST(Training, AStepWithoutTargetsIsACountedStepThatChangesNothing) {
   EXPECT_EQ(metrics[1].skipped_steps, 1);
   EXPECT_EQ(metrics[2].skipped_steps, 1);
   EXPECT_EQ(metrics[2].lr, loop.schedule.at(1));  // the schedule did not advance
+}
+
+// C026. A learning rate that throws the weights out of range makes the next gradient non-finite.
+TEST(Training, ANonFiniteGradientSkipsTheStepOnAllRanksAndChangesNothing) {
+  const FiftySteps data;
+  StepLoop loop = tiny_loop(3, at::kFloat, 1);
+  loop.schedule = {.peak = 1e30, .minimum = 1e30, .warmup_steps = 1, .total_steps = 9};
+  const auto planner = strategy_planner("hdp", 3, Tokens(64));
+  StepsFeed one_step(data.steps, planner);
+  const auto after_one = parameters_after(loop, data.source, one_step);
+
+  loop.num_steps = 3;
+  std::vector<StepMetrics> metrics;
+  loop.on_step = [&](const StepMetrics& step) { metrics.push_back(step); };
+  StepsFeed three_steps(data.steps, planner);
+  EXPECT_EQ(parameters_after(loop, data.source, three_steps), after_one);
+  ASSERT_EQ(metrics.size(), 3u);
+  EXPECT_EQ(metrics[0].skipped_steps, 0);
+  EXPECT_EQ(metrics[1].skipped_steps, 1);
+  EXPECT_EQ(metrics[2].skipped_steps, 2);
+  EXPECT_EQ(metrics[2].lr, loop.schedule.at(1));
+}
+
+TEST(Training, APlanThatOffloadsIsRefusedAndNotRunOverItsCapacity) {
+  const FiftySteps data;
+  StepsFeed feed(data.steps, [](std::vector<SequenceSpec> sequences, std::int64_t step) {
+    StepPlan plan = strategy_planner("hdp", 2, Tokens(64))(std::move(sequences), step);
+    plan.ranks[0].at(0).offload_ratio = 0.5;
+    return plan;
+  });
+  EXPECT_THROW(run_step_loop(tiny_loop(2, at::kFloat, 1), data.source, feed), UserError);
 }
 
 TEST(Training, TimeFieldsAddUpAndCountsFollowFromThePlan) {

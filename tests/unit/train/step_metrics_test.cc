@@ -23,15 +23,35 @@ TEST(StepMetrics, TheJsonLineHasEveryDocumentedKeyOnce) {
   const auto json = nlohmann::json::parse(to_json_line(example()));
   std::set<std::string> keys;
   for (const auto& [key, value] : json.items()) keys.insert(key);
-  EXPECT_EQ(
-      keys,
-      (std::set<std::string>{
-          "schema",     "step",          "loss",           "grad_norm",    "lr",
-          "tokens",     "target_tokens", "padded_tokens",  "tokens_per_s", "mfu",
-          "step_s",     "plan_s",        "data_s",         "forward_s",    "backward_s",
-          "exchange_s", "reduce_s",      "optimizer_s",    "imbalance",    "slowest_rank",
-          "gap",        "predicted_s",   "exchange_bytes", "peak_bytes",   "sharded_sequences",
-          "max_degree", "skipped_steps", "plan_hash"}));
+  EXPECT_EQ(keys, (std::set<std::string>{"schema",
+                                         "step",
+                                         "loss",
+                                         "grad_norm",
+                                         "lr",
+                                         "tokens",
+                                         "target_tokens",
+                                         "padded_tokens",
+                                         "tokens_per_s",
+                                         "mfu",
+                                         "step_s",
+                                         "plan_s",
+                                         "data_s",
+                                         "forward_s",
+                                         "backward_s",
+                                         "exchange_s",
+                                         "reduce_s",
+                                         "optimizer_s",
+                                         "imbalance",
+                                         "slowest_rank",
+                                         "gap",
+                                         "predicted_s",
+                                         "exchange_bytes",
+                                         "peak_bytes",
+                                         "sharded_sequences",
+                                         "max_degree",
+                                         "skipped_steps",
+                                         "dropped_sequences",
+                                         "plan_hash"}));
   EXPECT_EQ(json["loss"], 2.5);
   EXPECT_EQ(json["tokens"], 1000);
   EXPECT_EQ(to_json_line(example()).find('\n'), std::string::npos);

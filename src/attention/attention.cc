@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "attention/packed_rows.h"
 #include "attention/ring.h"
@@ -86,8 +87,8 @@ void run_forward(const Call& call, const ForwardRows<T>& rows) {
                                        .out = rows.out.of(piece),
                                        .lse = rows.lse.of(piece)});
   }
-  for (const SharedSequence& shared : call.layout.shared) {
-    ring_forward(RingCall{call.kernel, shared, call.ring, call.layout.slot_idx}, rows);
+  for (const std::span<const SharedSequence> ring : rings_of(call.layout)) {
+    ring_forward(RingCall{call.kernel, ring, call.ring, call.layout.slot_idx}, rows);
   }
 }
 
@@ -107,8 +108,8 @@ void run_backward(const Call& call, const BackwardRows<T>& rows) {
                                          .d_k = rows.d_k.of(piece),
                                          .d_v = rows.d_v.of(piece)});
   }
-  for (const SharedSequence& shared : call.layout.shared) {
-    ring_backward(RingCall{call.kernel, shared, call.ring, call.layout.slot_idx}, rows);
+  for (const std::span<const SharedSequence> ring : rings_of(call.layout)) {
+    ring_backward(RingCall{call.kernel, ring, call.ring, call.layout.slot_idx}, rows);
   }
 }
 

@@ -1,5 +1,6 @@
 // Causal attention over a packed micro-batch: whole sequences locally, shared ones over their
-// group's ring (design section 3 "Attention over a group"; ByteScale section 5.1, 7).
+// group's ring (design section 3 "Attention over a group"; ByteScale section 5.1, 7), neighbouring
+// groups of the same ranks over one.
 //
 // Queries stay; key/value pieces travel. Each hop gives a partial (out, lse); partials merge by
 // log-sum-exp. Backward carries K, V and their gradient accumulators round the same ring. No [T, T]

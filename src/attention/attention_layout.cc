@@ -39,6 +39,10 @@ void check_rows_follow_member_ranges(const SharedSequence& shared) {
       shared.pieces.size(), group.plan_group_idx, expected.size(), group.position);
 }
 
+bool share_a_ring(const GroupSlice& group, const GroupSlice& next) {
+  return group.plan_group_idx + 1 == next.plan_group_idx && group.ranks == next.ranks;
+}
+
 }  // namespace
 
 AttentionLayout make_attention_layout(const PlanSlice& slice, const MicroBatch& micro_batch) {
@@ -67,6 +71,18 @@ AttentionLayout make_attention_layout(const PlanSlice& slice, const MicroBatch& 
               return a.group->plan_group_idx < b.group->plan_group_idx;
             });
   return layout;
+}
+
+std::vector<std::span<const SharedSequence>> rings_of(const AttentionLayout& layout) {
+  const std::span<const SharedSequence> shared(layout.shared);
+  std::vector<std::span<const SharedSequence>> rings;
+  for (std::size_t first = 0; first < shared.size();) {
+    std::size_t end = first + 1;
+    while (end < shared.size() && share_a_ring(*shared[end - 1].group, *shared[end].group)) ++end;
+    rings.push_back(shared.subspan(first, end - first));
+    first = end;
+  }
+  return rings;
 }
 
 }  // namespace weft

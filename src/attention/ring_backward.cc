@@ -11,25 +11,23 @@ namespace {
 // keys and values.
 template <class T>
 void attend_backward(const RingCall& call, const BackwardRows<T>& rows,
-                     const std::vector<PieceRows>& visitors, const RingBlock<T>& block,
+                     const std::vector<std::vector<PieceRows>>& visitors, const RingBlock<T>& block,
                      const RingBlock<T>& d_block) {
-  for (const PieceRows& queries : call.shared.pieces) {
-    for (const PieceRows& keys : visitors) {
-      if (!sees(queries, keys)) continue;
-      call.kernel.backward(BackwardPair<T>{.q = rows.q.of(queries),
-                                           .k = read_only(block.keys(keys)),
-                                           .v = read_only(block.values(keys)),
-                                           .d_out = rows.d_out.of(queries),
-                                           .lse = rows.lse.of(queries),
-                                           .delta = rows.delta.of(queries),
-                                           .q_begin = queries.range.begin,
-                                           .k_begin = keys.range.begin,
-                                           .scale = rows.scale,
-                                           .d_q = rows.d_q.of(queries),
-                                           .d_k = d_block.keys(keys),
-                                           .d_v = d_block.values(keys)});
-    }
-  }
+  const auto compute = [&](const PieceRows& queries, const PieceRows& keys) {
+    call.kernel.backward(BackwardPair<T>{.q = rows.q.of(queries),
+                                         .k = read_only(block.keys(keys)),
+                                         .v = read_only(block.values(keys)),
+                                         .d_out = rows.d_out.of(queries),
+                                         .lse = rows.lse.of(queries),
+                                         .delta = rows.delta.of(queries),
+                                         .q_begin = queries.range.begin,
+                                         .k_begin = keys.range.begin,
+                                         .scale = rows.scale,
+                                         .d_q = rows.d_q.of(queries),
+                                         .d_k = d_block.keys(keys),
+                                         .d_v = d_block.values(keys)});
+  };
+  visit_seen_runs(call.sequences, visitors, compute);
 }
 
 template <class T>
@@ -39,16 +37,14 @@ void add_to(T* sum, const T* values, std::int64_t size) {
 
 // Adds this rank's block, back from its way round the ring, to d_k and d_v.
 template <class T>
-void unpack(const std::vector<PieceRows>& pieces, const RingBlock<T>& block,
+void unpack(std::span<const SharedSequence> sequences, const RingBlock<T>& block,
             const PackedRows<T>& d_k, const PackedRows<T>& d_v) {
   const T* from = block.data();
-  for (const PieceRows& piece : pieces) {
-    for (std::int64_t row = piece.row; row < piece.row + piece.range.size(); ++row) {
-      add_to(d_k.row(row), from, d_k.row_size());
-      add_to(d_v.row(row), from + d_k.row_size(), d_v.row_size());
-      from += block.row_size();
-    }
-  }
+  visit_rows(sequences, [&](std::int64_t row) {
+    add_to(d_k.row(row), from, d_k.row_size());
+    add_to(d_v.row(row), from + d_k.row_size(), d_v.row_size());
+    from += block.row_size();
+  });
 }
 
 }  // namespace
@@ -64,7 +60,7 @@ void ring_backward(const RingCall& call, const BackwardRows<T>& rows) {
   };
   RingBlock<T> visiting = make_block(), arriving = make_block();
   RingBlock<T> share = make_block(), d_leaving = make_block(), d_arriving = make_block();
-  pack(call.shared.pieces, rows.k, rows.v, visiting);
+  pack(call.sequences, rows.k, rows.v, visiting);
   Handle d_transfer;
   for (std::int32_t hop = 0; hop < path.degree(); ++hop) {
     Handle transfer;
@@ -84,7 +80,7 @@ void ring_backward(const RingCall& call, const BackwardRows<T>& rows) {
     std::swap(visiting, arriving);
   }
   d_transfer.wait();
-  unpack(call.shared.pieces, d_arriving, rows.d_k, rows.d_v);
+  unpack(call.sequences, d_arriving, rows.d_k, rows.d_v);
 }
 
 template void ring_backward(const RingCall&, const BackwardRows<float>&);

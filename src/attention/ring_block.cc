@@ -7,53 +7,58 @@
 namespace weft {
 namespace {
 
-std::vector<PieceRows> rows_of_block(const std::vector<TokenRange>& ranges) {
-  std::vector<PieceRows> pieces;
-  std::int64_t row = 0;
-  for (const TokenRange& range : ranges) {
-    pieces.push_back({row, range});
-    row += range.size();
-  }
-  return pieces;
+void check_group(const GroupSlice& group, const Communicator* comm) {
+  WEFT_CHECK(comm != nullptr, "attention: group {} needs a communicator", group.plan_group_idx);
+  WEFT_CHECK(group.degree() >= 2 && group.position >= 0 && group.position < group.degree() &&
+                 group.member_ranges.size() == group.ranks.size(),
+             "attention: group {} has {} ranks, {} lists of ranges and this rank at position {}",
+             group.plan_group_idx, group.degree(), group.member_ranges.size(), group.position);
+  const Rank planned = group.ranks[static_cast<std::size_t>(group.position)];
+  WEFT_CHECK(planned == comm->rank(),
+             "attention: group {} has rank {} at position {}, but this is rank {}",
+             group.plan_group_idx, planned.value(), group.position, comm->rank().value());
 }
 
-std::int64_t count_rows(const std::vector<PieceRows>& pieces) {
-  return pieces.empty() ? 0 : pieces.back().row + pieces.back().range.size();
+void append_sequence(const std::vector<TokenRange>& ranges, MemberRows& member) {
+  auto& pieces = member.pieces.emplace_back();
+  for (const TokenRange& range : ranges) {
+    pieces.push_back({member.num_rows, range});
+    member.num_rows += range.size();
+  }
 }
 
 }  // namespace
 
 RingPath::RingPath(const RingCall& call)
-    : call_(call), degree_(call.shared.group->degree()), position_(call.shared.group->position) {
-  const GroupSlice& group = *call.shared.group;
-  WEFT_CHECK(call.ring.comm != nullptr, "attention: group {} needs a communicator",
-             group.plan_group_idx);
-  WEFT_CHECK(degree_ >= 2 && position_ >= 0 && position_ < degree_ &&
-                 group.member_ranges.size() == group.ranks.size(),
-             "attention: group {} has {} ranks, {} lists of ranges and this rank at position {}",
-             group.plan_group_idx, degree_, group.member_ranges.size(), position_);
-  const Rank planned = group.ranks[static_cast<std::size_t>(position_)];
-  WEFT_CHECK(planned == call.ring.comm->rank(),
-             "attention: group {} has rank {} at position {}, but this is rank {}",
-             group.plan_group_idx, planned.value(), position_, call.ring.comm->rank().value());
-  for (const auto& ranges : group.member_ranges) members_.push_back(rows_of_block(ranges));
+    : call_(call),
+      degree_(call.sequences.front().group->degree()),
+      position_(call.sequences.front().group->position),
+      members_(static_cast<std::size_t>(degree_)) {
+  const GroupSlice& first = *call.sequences.front().group;
+  for (const SharedSequence& shared : call.sequences) {
+    check_group(*shared.group, call.ring.comm);
+    WEFT_CHECK(shared.group->ranks == first.ranks && shared.group->position == position_,
+               "attention: groups {} and {} are in one ring, but differ in ranks or position",
+               first.plan_group_idx, shared.group->plan_group_idx);
+    for (std::size_t i = 0; i < members_.size(); ++i) {
+      append_sequence(shared.group->member_ranges[i], members_[i]);
+    }
+  }
 }
 
 std::size_t RingPath::visitor(std::int32_t hop) const {
   return static_cast<std::size_t>((position_ + degree_ - hop % degree_) % degree_);
 }
 
-std::int64_t RingPath::num_rows(std::int32_t hop) const { return count_rows(visitors(hop)); }
-
 std::int64_t RingPath::largest_rows() const {
   std::int64_t largest = 0;
-  for (const auto& pieces : members_) largest = std::max(largest, count_rows(pieces));
+  for (const MemberRows& member : members_) largest = std::max(largest, member.num_rows);
   return largest;
 }
 
 Handle RingPath::exchange(std::string_view operation, std::int32_t hop, ReadBuffer leaving,
                           WriteBuffer arriving) const {
-  const GroupSlice& group = *call_.shared.group;
+  const GroupSlice& group = *call_.sequences.front().group;  // it names the whole ring
   const Rank next = group.ranks[static_cast<std::size_t>((position_ + 1) % degree_)];
   const Rank previous = group.ranks[visitor(1)];
   const OpLabel label{.operation = operation,

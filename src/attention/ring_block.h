@@ -1,8 +1,10 @@
-// What travels round a ring: the K and V rows of one member (or their gradients) in one buffer, and
-// the passing on.
+// What travels round a ring: the K and V rows that one member holds of all the ring's sequences (or
+// their gradients) in one buffer, and the passing on.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "attention/attention_kernel.h"
@@ -12,8 +14,9 @@
 
 namespace weft {
 
-// [rows, 2, K, D], contiguous: of each row first its keys, then its values. Room for the largest
-// member's rows; whose rows it holds, the hop says. Swapped, never copied.
+// [rows, 2, K, D], contiguous: sequence by sequence the member's rows, of each row first its keys,
+// then its values. Room for the largest member's rows; whose rows it holds, the hop says. Swapped,
+// never copied.
 template <class T>
 class RingBlock {
  public:
@@ -46,16 +49,24 @@ HeadRows<const T> read_only(const HeadRows<T>& rows) {
   return {rows.data, rows.num_rows, rows.num_heads, rows.head_dim, rows.row_stride};
 }
 
+// Where a member's rows lie in its block.
+struct MemberRows {
+  std::vector<std::vector<PieceRows>> pieces;  // [sequences of the ring]
+  std::int64_t num_rows = 0;
+};
+
 // One ring, seen from this rank: who visits on which hop, and the exchange with both neighbours.
 class RingPath {
  public:
-  explicit RingPath(
-      const RingCall& call);  // InternalError when group, layout and communicator disagree
+  // InternalError when groups, layout and communicator disagree.
+  explicit RingPath(const RingCall& call);
 
   std::int32_t degree() const { return degree_; }
   // The pieces whose rows this rank holds on this hop, as rows of the block. Hop 0: its own.
-  const std::vector<PieceRows>& visitors(std::int32_t hop) const { return members_[visitor(hop)]; }
-  std::int64_t num_rows(std::int32_t hop) const;
+  const std::vector<std::vector<PieceRows>>& visitors(std::int32_t hop) const {
+    return members_[visitor(hop)].pieces;
+  }
+  std::int64_t num_rows(std::int32_t hop) const { return members_[visitor(hop)].num_rows; }
   std::int64_t largest_rows() const;
 
   // Sends the block of this hop to the next member and receives the block of the next hop from the
@@ -84,8 +95,7 @@ class RingPath {
   const RingCall& call_;
   std::int32_t degree_;
   std::int32_t position_;
-  std::vector<std::vector<PieceRows>>
-      members_;  // [degree]: each member's pieces as rows of its block
+  std::vector<MemberRows> members_;  // [degree]
 };
 
 // Whether any query of `queries` sees any key of `keys`.
@@ -93,17 +103,39 @@ inline bool sees(const PieceRows& queries, const PieceRows& keys) {
   return !queries.range.empty() && !keys.range.empty() && keys.range.begin < queries.range.end;
 }
 
-// Copies this rank's rows of k and v into its block.
-template <class T>
-void pack(const std::vector<PieceRows>& pieces, const PackedRows<const T>& k,
-          const PackedRows<const T>& v, RingBlock<T>& block) {
-  T* to = block.data();
-  for (const PieceRows& piece : pieces) {
-    for (std::int64_t row = piece.row; row < piece.row + piece.range.size(); ++row) {
-      to = std::copy_n(k.row(row), k.row_size(), to);
-      to = std::copy_n(v.row(row), v.row_size(), to);
+// Visits this rank's rows of the micro-batch in the order in which its block holds them.
+template <class Visit>
+void visit_rows(std::span<const SharedSequence> sequences, const Visit& visit) {
+  for (const SharedSequence& shared : sequences) {
+    for (const PieceRows& piece : shared.pieces) {
+      for (std::int64_t i = 0; i < piece.range.size(); ++i) visit(piece.row + i);
     }
   }
+}
+
+// Visits each pair of runs of one sequence in which some query of this rank sees some key of the
+// visiting block.
+template <class Visit>
+void visit_seen_runs(std::span<const SharedSequence> sequences,
+                     const std::vector<std::vector<PieceRows>>& visitors, const Visit& visit) {
+  for (std::size_t s = 0; s < sequences.size(); ++s) {
+    for (const PieceRows& queries : sequences[s].pieces) {
+      for (const PieceRows& keys : visitors[s]) {
+        if (sees(queries, keys)) visit(queries, keys);
+      }
+    }
+  }
+}
+
+// Copies this rank's rows of k and v into its block.
+template <class T>
+void pack(std::span<const SharedSequence> sequences, const PackedRows<const T>& k,
+          const PackedRows<const T>& v, RingBlock<T>& block) {
+  T* to = block.data();
+  visit_rows(sequences, [&](std::int64_t row) {
+    to = std::copy_n(k.row(row), k.row_size(), to);
+    to = std::copy_n(v.row(row), v.row_size(), to);
+  });
 }
 
 }  // namespace weft

@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+#include <vector>
+
 #include "attention/attention_layout.h"
 #include "base/error.h"
 
@@ -87,6 +90,36 @@ TEST(AttentionLayout, IndicesOutsideTheSliceAreRefused) {
     damaged.pieces[0].group_idx = index;
     expect_refused(make_slice(), damaged, "group index");
   }
+}
+
+// The plan_group_idx of each ring's sequences.
+std::vector<std::vector<std::int32_t>> rings_of_groups(const std::vector<GroupSlice>& groups) {
+  AttentionLayout layout;
+  for (const GroupSlice& group : groups) layout.shared.push_back({&group, {}});
+  std::vector<std::vector<std::int32_t>> rings;
+  for (const auto ring : rings_of(layout)) {
+    rings.emplace_back();
+    for (const SharedSequence& shared : ring) rings.back().push_back(shared.group->plan_group_idx);
+  }
+  return rings;
+}
+
+TEST(AttentionLayout, NeighboursInThePlanWithEqualRanksAreOneRing) {
+  const auto group = [](std::int32_t plan_group_idx, std::vector<Rank> ranks) {
+    return GroupSlice{
+        .plan_group_idx = plan_group_idx, .ranks = std::move(ranks), .member_ranges = {}};
+  };
+  const std::vector<Rank> pair{Rank(0), Rank(1)}, turned{Rank(1), Rank(0)},
+      three{Rank(0), Rank(1), Rank(2)};
+  using Rings = std::vector<std::vector<std::int32_t>>;
+  EXPECT_EQ(rings_of_groups({}), Rings{});
+  EXPECT_EQ(rings_of_groups({group(4, pair)}), (Rings{{4}}));
+  EXPECT_EQ(rings_of_groups({group(4, pair), group(5, pair), group(6, pair)}), (Rings{{4, 5, 6}}));
+  EXPECT_EQ(rings_of_groups({group(4, pair), group(6, pair), group(7, pair)}),
+            (Rings{{4}, {6, 7}}));
+  EXPECT_EQ(rings_of_groups({group(0, pair), group(1, turned), group(2, turned), group(3, pair)}),
+            (Rings{{0}, {1, 2}, {3}}));
+  EXPECT_EQ(rings_of_groups({group(0, pair), group(1, three)}), (Rings{{0}, {1}}));
 }
 
 TEST(AttentionLayout, MicroBatchOfNoPiecesHasNoRows) {

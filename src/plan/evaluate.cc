@@ -44,27 +44,33 @@ std::vector<std::int32_t> rings_of_groups(const StepPlan& plan) {
   return rings;
 }
 
-// One share for each whole sequence and each ring of a micro-batch; the pieces of a group lie
-// together (validate).
+// One share for each whole sequence and each ring of a micro-batch. Groups ascend and the pieces of
+// a group lie together (validate), but whole sequences may stand between the groups of one ring.
 void collect_shares(const StepPlan& plan, const MicroBatch& micro_batch,
                     const std::vector<Tokens>& largest, const std::vector<std::int32_t>& rings,
                     std::vector<RingShare>& shares) {
   shares.clear();
+  std::size_t ring_share = 0;  // of previous_ring
   std::int32_t previous_ring = -1;
   std::int32_t previous_group = kNoGroup;
   for (const Piece& piece : micro_batch.pieces) {
-    const bool shared = piece.group_idx != kNoGroup;
-    const auto g = static_cast<std::size_t>(piece.group_idx);
-    if (!shared || rings[g] != previous_ring) shares.emplace_back();
-    RingShare& share = shares.back();
-    if (shared && piece.group_idx != previous_group) {
-      share.degree = static_cast<std::int32_t>(plan.groups[g].ranks.size());
-      share.largest_member += largest[g];
+    std::size_t mine = shares.size();
+    if (piece.group_idx != kNoGroup) {
+      const auto g = static_cast<std::size_t>(piece.group_idx);
+      if (rings[g] == previous_ring) mine = ring_share;
+      if (mine == shares.size()) shares.emplace_back();
+      if (piece.group_idx != previous_group) {
+        shares[mine].degree = static_cast<std::int32_t>(plan.groups[g].ranks.size());
+        shares[mine].largest_member += largest[g];
+      }
+      ring_share = mine;
+      previous_ring = rings[g];
+      previous_group = piece.group_idx;
+    } else {
+      shares.emplace_back();
     }
-    share.work += causal_work(piece.range);
-    share.tokens += Tokens(piece.range.size());
-    previous_ring = shared ? rings[g] : -1;
-    previous_group = piece.group_idx;
+    shares[mine].work += causal_work(piece.range);
+    shares[mine].tokens += Tokens(piece.range.size());
   }
 }
 

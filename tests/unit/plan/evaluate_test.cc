@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "plan/plan_builder.h"
 #include "plan/validate.h"
@@ -90,6 +92,24 @@ TEST(Evaluate, SequencesOnOneRingShareItsHops) {
   // The same two sequences on rings of other members: a hop each, 5 + 3 * 2 and 5 + 3 * 1.
   plan.groups[1].ranks = {Rank(1), Rank(0)};
   EXPECT_EQ(evaluate(plan, cost, uniform_cluster(3, 3)).makespan, Nanoseconds(30 + 7 + 11 + 8));
+}
+
+TEST(Evaluate, AWholeSequenceBetweenTheGroupsOfARingDoesNotSplitIt) {
+  StepPlan plan = empty_plan({4, 3, 2}, 2, 8);
+  PlanBuilder builder(plan);
+  builder.open_slot();
+  builder.add_shared(0, std::vector{Rank(0), Rank(1)});
+  builder.add_shared(2, std::vector{Rank(0), Rank(1)});
+  builder.add_whole(1, Rank(0));
+  auto& pieces = plan.ranks[0].at(0).pieces;
+  const auto last_of_ring = std::find_if(pieces.begin(), pieces.end(),
+                                         [](const Piece& piece) { return piece.group_idx == 1; });
+  std::rotate(last_of_ring, pieces.end() - 1, pieces.end());
+  validate(plan);
+  CostModel cost = hand_cost();
+  cost.attention_ns_per_pair = 0;
+  // 3 + 3 tokens here, and one hop with the K and V of 2 + 1 tokens: 5 + 3 * 3.
+  EXPECT_EQ(evaluate(plan, cost, uniform_cluster(2, 2)).makespan, Nanoseconds(60 + 7 + 14));
 }
 
 TEST(Evaluate, WholeSequencesInAMicroBatchPayTheFixedCostOnce) {

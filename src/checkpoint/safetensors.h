@@ -1,4 +1,4 @@
-// safetensors files: u64 header length, JSON header, data (docs/formats-safetensors.md has every
+// safetensors files: u64 header length, JSON header, data (docs/formats.md has every
 // byte). Written atomically; read with every rule of the format enforced, so that a damaged file
 // gives its own message, with file name and offset, and never a large allocation: memory is asked
 // for only after all lengths agree with the file's size.

@@ -28,7 +28,6 @@ struct PlanFlags {
   std::string lengths;
   std::string corpus;
   std::int32_t num_ranks = 0;
-  std::int32_t ranks_per_node = 8;
   std::string capacity;
   std::string max_context;          // "": the longest sequence (static), ranks * capacity (corpus)
   std::string global_batch_tokens;  // "": everything (lengths only)
@@ -45,7 +44,8 @@ struct PlanFlags {
 Tokens parse_tokens(const std::string& text, std::string_view what, std::int64_t otherwise) {
   if (text.empty()) return Tokens(otherwise);
   const std::int64_t count = parse_count(text, what);
-  WEFT_USER_CHECK(count >= 1, "{} is {}, expected at least 1 token", what, text);
+  WEFT_USER_CHECK(count >= 1 && count <= kMostTokens.value(), "{} is {}, expected 1 to {} tokens",
+                  what, text, kMostTokens);
   return Tokens(count);
 }
 
@@ -120,7 +120,7 @@ std::vector<SequenceSpec> sequences_of_corpus(const PlanFlags& flags, Tokens max
 
 PlanRequest request_of(const PlanFlags& flags) {
   PlanRequest request;
-  request.cluster = uniform_cluster(flags.num_ranks, flags.ranks_per_node);
+  request.cluster = uniform_cluster(flags.num_ranks, flags.num_ranks);
   request.cost = flags.cost.empty() ? reference_cost_7b() : load_cost_model(flags.cost);
   request.options = {.strategy = flags.strategy,
                      .capacity = parse_tokens(flags.capacity, "--capacity", 0),
@@ -273,9 +273,6 @@ void add_plan_command(CLI::App& app) {
   source->require_option(1);
   plan->add_option("--ranks", flags->num_ranks, "Ranks of the HDP axis")
       ->required()
-      ->type_name("N");
-  plan->add_option("--ranks-per-node", flags->ranks_per_node,
-                   "Ranks that share a node (default: 8)")
       ->type_name("N");
   plan->add_option("--capacity", flags->capacity,
                    "Tokens that a rank holds in one micro-batch, such as 8K")

@@ -38,10 +38,13 @@ const Strategy& find_strategy(const std::string& name) {
 void check_request(const PlanRequest& request) {
   validate(request.cluster);
   const PlanOptions& options = request.options;
-  WEFT_USER_CHECK(options.capacity >= Tokens(1), "plan: capacity is {} tokens, expected at least 1",
-                  options.capacity);
-  WEFT_USER_CHECK(options.max_context >= Tokens(0),
-                  "plan: max_context is {} tokens, expected 0 or more", options.max_context);
+  WEFT_USER_CHECK(request.cluster.num_ranks <= kMostRanks, "plan: {} ranks, expected at most {}",
+                  request.cluster.num_ranks, kMostRanks);
+  WEFT_USER_CHECK(options.capacity >= Tokens(1) && options.capacity <= kMostTokens,
+                  "plan: capacity is {} tokens, expected 1 to {}", options.capacity, kMostTokens);
+  WEFT_USER_CHECK(options.max_context >= Tokens(0) && options.max_context <= kMostTokens,
+                  "plan: max_context is {} tokens, expected 0 to {}", options.max_context,
+                  kMostTokens);
   WEFT_USER_CHECK(options.step >= 0, "plan: step is {}, expected 0 or more", options.step);
 }
 
@@ -56,7 +59,7 @@ void check_sequences(std::span<const SequenceSpec> sequences, std::int32_t num_r
     WEFT_USER_CHECK(sequence.num_targets >= 0 && sequence.num_targets <= sequence.tokens.value(),
                     "plan: sequence {} has {} targets, expected 0 to its {} tokens", sequence.id,
                     sequence.num_targets, sequence.tokens);
-    const std::int64_t needed = (sequence.tokens.value() - 1) / capacity.value() + 1;
+    const std::int64_t needed = ranks_needed(sequence.tokens, capacity);
     WEFT_USER_CHECK(
         needed <= num_ranks,
         "plan: sequence {} has {} tokens, but {} ranks with a capacity of {} tokens hold {} "

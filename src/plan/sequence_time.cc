@@ -7,7 +7,7 @@
 namespace weft {
 
 std::int32_t smallest_degree(Tokens tokens, Tokens capacity) {
-  return static_cast<std::int32_t>((tokens.value() + capacity.value() - 1) / capacity.value());
+  return static_cast<std::int32_t>(ranks_needed(tokens, capacity));
 }
 
 Nanoseconds sequence_time(const CostModel& cost, Tokens tokens, std::int32_t degree, double speed) {

@@ -11,7 +11,8 @@
 
 namespace weft {
 
-// Smallest number of ranks whose capacity together holds the sequence: ceil(tokens / capacity).
+// ranks_needed() as a degree. REQUIRES: the sequence fits on the ranks there are (make_plan
+// checks).
 std::int32_t smallest_degree(Tokens tokens, Tokens capacity);
 
 // One member's micro-batch, nothing else in it. REQUIRES: degree >= 1.

@@ -7,6 +7,11 @@
 
 namespace weft {
 
+std::int64_t ranks_needed(Tokens tokens, Tokens capacity) {
+  if (tokens <= Tokens(0)) return 0;
+  return (tokens.value() - 1) / capacity.value() + 1;
+}
+
 std::string_view to_string(LossWeighting weighting) {
   switch (weighting) {
     case LossWeighting::kToken:

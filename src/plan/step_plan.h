@@ -33,6 +33,14 @@ struct SequenceSpec {
   friend auto operator<=>(const SequenceSpec&, const SequenceSpec&) = default;
 };
 
+// Largest capacity, context and batch that a plan may be asked for; times 2^20 ranks it still fits
+// in 63 bits.
+inline constexpr Tokens kMostTokens{std::int64_t{1} << 40};
+inline constexpr std::int32_t kMostRanks = 1 << 20;
+
+// ceil(tokens / capacity): the least number of ranks that hold a sequence (ByteScale section 5.1).
+std::int64_t ranks_needed(Tokens tokens, Tokens capacity);
+
 // How targets are weighted (design section 3 "Loss"). kToken: w = 1. kSample: w = 1 / targets of
 // the sequence.
 enum class LossWeighting : std::uint8_t { kToken = 0, kSample = 1 };

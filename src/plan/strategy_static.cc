@@ -24,8 +24,7 @@ std::int32_t context_degree(const PlanRequest& request, Tokens longest) {
                   "plan: static: the configured context of {} tokens exceeds {} ranks x capacity "
                   "{}; at least {} "
                   "ranks would fit",
-                  context, num_ranks, capacity,
-                  (context.value() + capacity.value() - 1) / capacity.value());
+                  context, num_ranks, capacity, ranks_needed(context, capacity));
   std::int32_t degree = 1;
   while (num_ranks % degree != 0 || capacity * degree < context) ++degree;
   return degree;

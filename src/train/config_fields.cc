@@ -11,9 +11,10 @@ namespace {
 constexpr FieldRange kPositive = {.min = 0, .min_open = true};
 constexpr FieldRange kNotNegative = {.min = 0};
 constexpr FieldRange kAtLeastOne = {.min = 1};
+// The planner's largest counts: times the largest number of ranks they still fit in 63 bits.
+constexpr FieldRange kTokenCount = {.min = 1, .max = 0x1p40};
 constexpr FieldRange kDecayRate = {.min = 0, .max = 1, .max_open = true};
-// Sizes of one dimension: products of four of them stay far below 2^63 in every count of FLOPs or
-// bytes.
+// One dimension of a tensor; check_model_config bounds what the dimensions make together.
 constexpr FieldRange kDimension = {.min = 1, .max = 1 << 24};
 
 std::vector<ConfigField> model_fields() {
@@ -99,14 +100,14 @@ std::vector<ConfigField> data_and_plan_fields() {
        .ref = WEFT_FIELD(data.global_batch_tokens),
        .help = "most tokens of one step, over all ranks",
        .unit = "tokens",
-       .range = kAtLeastOne,
+       .range = kTokenCount,
        .also_called = {"global_batch_size", "batch_size", "batch_tokens", "tokens_per_step"}},
       {.section = "data",
        .name = "max_context",
        .ref = WEFT_FIELD(data.max_context),
        .help = "longest sequence",
        .unit = "tokens",
-       .range = kAtLeastOne,
+       .range = kTokenCount,
        .also_called = {"seq_length", "max_seq_len", "context_length", "sequence_length",
                        "max_position_embeddings", "cutoff_len"}},
       {.section = "data",
@@ -144,7 +145,7 @@ std::vector<ConfigField> data_and_plan_fields() {
        .ref = WEFT_FIELD(plan.capacity),
        .help = "tokens resident on a rank in one micro-batch",
        .unit = "tokens",
-       .range = kAtLeastOne,
+       .range = kTokenCount,
        .also_called = {"max_seqlen_per_dp_cp_rank", "micro_batch_tokens", "micro_batch_size"}},
       {.section = "plan",
        .name = "cost",

@@ -98,8 +98,7 @@ PlanRequest plan_request(const TrainConfig& config, const CostModel& cost) {
 // The longest sequence must fit on all ranks together; known before the first step.
 void check_longest_sequence(const TrainConfig& config, const SequenceSet& sequences) {
   const Tokens longest = sequences.sequence(sequences.longest_sequence_idx()).tokens();
-  const std::int64_t needed =
-      (longest.value() + config.plan.capacity.value() - 1) / config.plan.capacity.value();
+  const std::int64_t needed = ranks_needed(longest, config.plan.capacity);
   WEFT_USER_CHECK(needed <= config.train.ranks,
                   "the corpus' longest sequence has {} tokens, but {} ranks x plan.capacity {} "
                   "hold {}; use at least "

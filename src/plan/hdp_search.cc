@@ -54,8 +54,8 @@ class HdpSearch {
     if (use_estimates_) {
       refine_by_estimate();
     } else {
-      share_longest();
       refine_by_schedule();
+      if (best_->makespan > equal_makespan(bound_)) share_longest();
     }
     const Nanoseconds limit = equal_makespan(std::min(best_->makespan, rival));
     if (least_exchange.makespan <= limit) return least_exchange;

@@ -1,10 +1,10 @@
 // Steps of few sequences, as a laptop run has them: here the planner has little to balance with,
 // and sharing everything is often as fast as sharing only what must be shared.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
-#include <iostream>
 
 #include "plan/evaluate.h"
 #include "plan/hdp_search.h"
@@ -115,9 +115,9 @@ TEST(SmallStep, HdpIsAsFastAsTheBestAndSendsNoMoreThanStatic) {
     exchange[1] += hdp.exchange;
     EXPECT_EQ(outcome_of("hdp", sequences, num_ranks), hdp) << "seed " << seed << ", again";
   }
-  std::cout << "shared although they fit on one rank: static " << needless[0] << ", hdp "
-            << needless[1] << "; tokens sent: static " << exchange[0] << ", hdp " << exchange[1]
-            << '\n';
+  fmt::print(
+      "shared although they fit on one rank: static {}, hdp {}; tokens sent: static {}, hdp {}\n",
+      needless[0], needless[1], exchange[0], exchange[1]);
   EXPECT_LT(needless[1] * 20, needless[0]);
   EXPECT_LT(exchange[1] * 4, exchange[0] * 3);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -20,6 +21,9 @@ constexpr std::int64_t kEstimateBudget = 200'000;  // estimates, counted in grou
 // theirs.
 constexpr std::int64_t kLargeGroupShare = 24;
 constexpr std::uint64_t kNumDegreeChoices = 7;
+constexpr std::size_t kMostSharedByAll = 64;
+constexpr double kEqualMakespans = 1.01;
+constexpr Nanoseconds kNoLimit(std::numeric_limits<std::int64_t>::max());
 // Above this many sequences the liquid estimate is as good as a full schedule.
 constexpr std::size_t kManySequences = 1000;
 
@@ -43,15 +47,19 @@ class HdpSearch {
       smallest_.push_back(smallest_degree(sequence.tokens, capacity_));
   }
 
-  GangSchedule run() {
+  GangSchedule run(Nanoseconds rival) {
     try_orders(smallest_);
+    GangSchedule least_exchange = *best_;
     search_limits();
     if (use_estimates_) {
       refine_by_estimate();
     } else {
       refine_by_schedule();
-      keep_whole_where_free();
+      if (best_->makespan > equal_makespan(bound_)) share_longest();
     }
+    const Nanoseconds limit = equal_makespan(std::min(best_->makespan, rival));
+    if (least_exchange.makespan <= limit) return least_exchange;
+    exchange_less(limit);
     return std::move(*best_);
   }
 
@@ -66,15 +74,17 @@ class HdpSearch {
         std::min<std::int64_t>(num_ranks_, sequences_[i].tokens.value()));
   }
 
-  // Runs the requests; keeps them when they are better, or as good and `or_equal`.
-  bool try_requests(const Requests& requests, bool or_equal = false) {
+  // Runs the requests; keeps them when they are better.
+  bool try_requests(const Requests& requests) {
+    return try_within(requests, best_ ? best_->makespan - Nanoseconds(1) : kNoLimit);
+  }
+
+  // Runs the requests; keeps them when they end within the limit.
+  bool try_within(const Requests& requests, Nanoseconds limit) {
     if (!can_schedule()) return false;
     scheduled_ += schedule_cost_;
     GangSchedule schedule = scheduler_.run(requests);
-    if (best_ && (schedule.makespan > best_->makespan ||
-                  (schedule.makespan == best_->makespan && !or_equal))) {
-      return false;
-    }
+    if (schedule.makespan > limit) return false;
     best_ = std::move(schedule);
     requests_ = requests;
     return true;
@@ -123,6 +133,20 @@ class HdpSearch {
       if (degrees == previous) continue;
       try_orders(degrees);
       previous = std::move(degrees);
+    }
+  }
+
+  // The k longest sequences on all ranks, one after the other, which leaves no gaps, and the rest
+  // as whole as it can be. With few sequences the long ones are too coarse for anything else.
+  void share_longest() {
+    const std::size_t most = std::min(sequences_.size(), kMostSharedByAll);
+    Degrees degrees = smallest_;
+    for (std::size_t i = 0; i < most && !near_enough(best_->makespan); ++i) {
+      degrees[i] = most_ranks(i);
+      Requests requests;
+      for (std::size_t j = 0; j < degrees.size() && degrees[j] > 1; ++j)
+        requests.push_back({.sequence_idx = static_cast<std::int32_t>(j), .degree = degrees[j]});
+      try_requests(requests);
     }
   }
 
@@ -249,14 +273,43 @@ class HdpSearch {
     }
   }
 
-  // A sequence that fits on one rank is shared only where that makes the step shorter.
-  void keep_whole_where_free() {
+  Tokens exchange_above_least(const GroupRequest& request) const {
+    const auto i = static_cast<std::size_t>(request.sequence_idx);
+    return sequences_[i].tokens * (request.degree - smallest_[i]);
+  }
+
+  // Every sequence that fits on one rank whole again, then one degree after the other smaller, the
+  // most exchange first, as long as the makespan stays within the limit.
+  void exchange_less(Nanoseconds limit) {
     scheduled_ = 0;
-    const Requests before = requests_;
-    for (const GroupRequest& request : before) {
-      if (smallest_[static_cast<std::size_t>(request.sequence_idx)] > 1) continue;
-      try_requests(with_degree(request.sequence_idx, 1), /*or_equal=*/true);
+    if (best_->makespan > limit) return;
+    Requests shared = requests_;
+    std::erase_if(shared, [&](const GroupRequest& request) {
+      return smallest_[static_cast<std::size_t>(request.sequence_idx)] == 1;
+    });
+    if (shared.size() < requests_.size()) try_within(shared, limit);
+    if (use_estimates_) return;
+    while (exchange_less_once(limit)) {
     }
+  }
+
+  bool exchange_less_once(Nanoseconds limit) {
+    Requests order = requests_;
+    std::stable_sort(order.begin(), order.end(),
+                     [&](const GroupRequest& left, const GroupRequest& right) {
+                       return exchange_above_least(left) > exchange_above_least(right);
+                     });
+    bool changed = false;
+    for (const auto& [sequence_idx, degree] : order) {
+      const std::int32_t least = smallest_[static_cast<std::size_t>(sequence_idx)];
+      for (std::int32_t smaller = least; smaller < degree; smaller += (degree - smaller + 1) / 2) {
+        if (!can_schedule()) return false;
+        if (!try_within(with_degree(sequence_idx, smaller), limit)) continue;
+        changed = true;
+        break;
+      }
+    }
+    return changed;
   }
 
   std::span<const SequenceSpec> sequences_;
@@ -275,8 +328,14 @@ class HdpSearch {
 
 }  // namespace
 
-GangSchedule search_gang_schedule(const PlanRequest& request, const StepPlan& plan) {
-  return HdpSearch(request, plan).run();
+Nanoseconds equal_makespan(Nanoseconds best) {
+  return Nanoseconds(
+      static_cast<std::int64_t>(static_cast<double>(best.value()) * kEqualMakespans));
+}
+
+GangSchedule search_gang_schedule(const PlanRequest& request, const StepPlan& plan,
+                                  Nanoseconds rival) {
+  return HdpSearch(request, plan).run(rival);
 }
 
 }  // namespace weft

@@ -12,7 +12,9 @@ namespace weft {
 // What people run today: one data x context mesh for the whole run. The context degree d is the
 // least divisor of N with d * C >= max_context; sequences are packed in id order (the order in
 // which the data arrives) into bins of d * C tokens, bins are dealt to the N / d data groups in
-// turn, and every sequence of a bin is shared by all d ranks.
+// turn, and every sequence of a bin is shared by all d ranks as one ring. A sequence with fewer
+// tokens than d cannot be cut over the ring; it is whole on the rank of the bin with the fewest
+// tokens.
 void plan_static(const PlanRequest& request, StepPlan& plan);
 
 // ByteScale Algorithm 1 without offload: D = ceil(s / C) ranks for a sequence above C, best-fit

@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <limits>
 #include <numeric>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "plan/evaluate.h"
 #include "plan/hdp_search.h"
@@ -40,29 +43,58 @@ void append_schedule(const GangSchedule& schedule, StepPlan& plan) {
   append_packs_before(kAfterAllGroups);
 }
 
+struct Candidate {
+  StepPlan plan;
+  Evaluation evaluation;
+};
+
+// The plans of the other strategies, for steps of few sequences.
+std::vector<Candidate> rivals(const PlanRequest& request, const StepPlan& header) {
+  std::vector<Candidate> found;
+  if (header.sequences.size() > kFewSequences) return found;
+  const auto add = [&](auto strategy, Tokens max_context) {
+    PlanRequest rival = request;
+    rival.options.max_context = max_context;
+    Candidate& candidate = found.emplace_back();
+    candidate.plan = header;
+    strategy(rival, candidate.plan);
+    candidate.evaluation = evaluate(candidate.plan, request.cost, request.cluster);
+  };
+  add(plan_hdp_naive, Tokens(0));
+  add(plan_static, header.sequences.front().tokens);
+  add(plan_static, request.options.capacity * header.num_ranks);
+  return found;
+}
+
+Nanoseconds best_makespan(const std::vector<Candidate>& candidates) {
+  Nanoseconds best(std::numeric_limits<std::int64_t>::max());
+  for (const Candidate& candidate : candidates)
+    best = std::min(best, candidate.evaluation.makespan);
+  return best;
+}
+
 }  // namespace
 
 void plan_hdp(const PlanRequest& request, StepPlan& plan) {
   const StepPlan header = plan;
   plan.ranks.resize(static_cast<std::size_t>(plan.num_ranks));
   if (plan.sequences.empty()) return;
-  append_schedule(search_gang_schedule(request, plan), plan);
-  if (plan.sequences.size() > kFewSequences) return;
+  std::vector<Candidate> candidates = rivals(request, header);
+  append_schedule(search_gang_schedule(request, plan, best_makespan(candidates)), plan);
+  if (candidates.empty()) return;
 
-  Nanoseconds makespan = evaluate(plan, request.cost, request.cluster).makespan;
-  const auto consider = [&](auto strategy, Tokens max_context) {
-    PlanRequest other_request = request;
-    other_request.options.max_context = max_context;
-    StepPlan other = header;
-    strategy(other_request, other);
-    const Nanoseconds other_makespan = evaluate(other, request.cost, request.cluster).makespan;
-    if (other_makespan >= makespan) return;
-    makespan = other_makespan;
-    plan = std::move(other);
+  Evaluation own = evaluate(plan, request.cost, request.cluster);
+  candidates.insert(candidates.begin(), {std::move(plan), std::move(own)});
+  const Nanoseconds limit = equal_makespan(best_makespan(candidates));
+  const auto cost_of = [&](const Candidate& candidate) {
+    const Evaluation& evaluation = candidate.evaluation;
+    return std::tuple(evaluation.makespan > limit, evaluation.exchange_tokens,
+                      evaluation.sharded_sequences, evaluation.makespan);
   };
-  consider(plan_hdp_naive, Tokens(0));
-  consider(plan_static, plan.sequences.front().tokens);
-  consider(plan_static, request.options.capacity * plan.num_ranks);
+  const auto chosen = std::min_element(
+      candidates.begin(), candidates.end(),
+      [&](const Candidate& a, const Candidate& b) { return cost_of(a) < cost_of(b); });
+  plan = std::move(chosen->plan);
 }
 
 }  // namespace weft

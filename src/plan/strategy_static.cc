@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
@@ -30,59 +31,71 @@ std::int32_t context_degree(const PlanRequest& request, Tokens longest) {
   return degree;
 }
 
+struct Bin {
+  std::vector<std::int32_t> shared;  // sequence_idx, on the ring of all d ranks
+  std::vector<std::pair<std::int32_t, std::int32_t>> whole;  // (sequence_idx, member)
+  std::vector<std::int64_t> used;                            // [d] tokens
+};
+
 // Bins of d * C tokens that also know each member's tokens: zigzag parts are rounded, and a
-// sequence shorter than d has members without a token.
+// sequence shorter than d cannot be cut over the ring.
 class ShardedBins {
  public:
   ShardedBins(std::int32_t degree, Tokens capacity) : degree_(degree), capacity_(capacity) {}
 
-  // Puts the sequence into the fullest bin that holds it on every member.
+  // Puts the sequence into the fullest bin that holds it: over all members, or, with fewer tokens
+  // than members, whole on the member with the fewest tokens. One that is above the capacity even
+  // so (a capacity below d) is shared by as many members as it has tokens.
   void add(std::int32_t sequence_idx, Tokens tokens) {
     const std::vector<std::int64_t> members = member_tokens(tokens);
     for (auto it = rooms_.lower_bound({tokens, 0}); it != rooms_.end(); ++it) {
-      if (!fits(it->second, members)) continue;
-      const auto [room, bin] = *it;
+      const auto [room, bin_idx] = *it;
+      if (!put(bins_[bin_idx], sequence_idx, tokens, members)) continue;
       rooms_.erase(it);
-      put(bin, room, sequence_idx, tokens, members);
+      rooms_.insert({room - tokens, bin_idx});
       return;
     }
-    bins_.emplace_back();
-    used_.emplace_back(static_cast<std::size_t>(degree_));
-    put(bins_.size() - 1, capacity_ * degree_, sequence_idx, tokens, members);
+    bins_.emplace_back().used.resize(static_cast<std::size_t>(degree_));
+    WEFT_CHECK(put(bins_.back(), sequence_idx, tokens, members),
+               "{} tokens do not fit {} ranks x {}", tokens, degree_, capacity_);
+    rooms_.insert({capacity_ * degree_ - tokens, bins_.size() - 1});
   }
 
-  const std::vector<std::vector<std::int32_t>>& bins() const { return bins_; }
+  const std::vector<Bin>& bins() const { return bins_; }
 
  private:
+  // Tokens of each member on the ring; empty when the sequence stays whole.
   std::vector<std::int64_t> member_tokens(Tokens tokens) const {
+    if (tokens < Tokens(degree_) && tokens <= capacity_) return {};
     const auto degree = static_cast<std::int32_t>(std::min<std::int64_t>(degree_, tokens.value()));
     std::vector<std::int64_t> members(static_cast<std::size_t>(degree));
     for (std::int32_t i = 0; i < degree; ++i) {
-      for (const TokenRange range : zigzag_ranges(tokens, degree, i)) {
+      for (const TokenRange range : zigzag_ranges(tokens, degree, i))
         members[static_cast<std::size_t>(i)] += range.size();
-      }
     }
     return members;
   }
 
-  bool fits(std::size_t bin, const std::vector<std::int64_t>& members) const {
-    for (std::size_t i = 0; i < members.size(); ++i) {
-      if (used_[bin][i] + members[i] > capacity_.value()) return false;
+  bool put(Bin& bin, std::int32_t sequence_idx, Tokens tokens,
+           const std::vector<std::int64_t>& members) const {
+    if (members.empty()) {
+      const auto emptiest = std::min_element(bin.used.begin(), bin.used.end());
+      if (*emptiest + tokens.value() > capacity_.value()) return false;
+      *emptiest += tokens.value();
+      bin.whole.emplace_back(sequence_idx, static_cast<std::int32_t>(emptiest - bin.used.begin()));
+      return true;
     }
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      if (bin.used[i] + members[i] > capacity_.value()) return false;
+    }
+    for (std::size_t i = 0; i < members.size(); ++i) bin.used[i] += members[i];
+    bin.shared.push_back(sequence_idx);
     return true;
-  }
-
-  void put(std::size_t bin, Tokens room, std::int32_t sequence_idx, Tokens tokens,
-           const std::vector<std::int64_t>& members) {
-    bins_[bin].push_back(sequence_idx);
-    for (std::size_t i = 0; i < members.size(); ++i) used_[bin][i] += members[i];
-    rooms_.insert({room - tokens, bin});
   }
 
   std::int32_t degree_;
   Tokens capacity_;
-  std::vector<std::vector<std::int32_t>> bins_;     // sequence_idx
-  std::vector<std::vector<std::int64_t>> used_;     // [bins][degree] tokens
+  std::vector<Bin> bins_;
   std::set<std::pair<Tokens, std::size_t>> rooms_;  // (free tokens of the whole bin, bin)
 };
 
@@ -106,17 +119,21 @@ void plan_static(const PlanRequest& request, StepPlan& plan) {
 
   for (std::size_t b = 0; b < bins.bins().size(); ++b) {
     const std::int64_t first_rank = static_cast<std::int64_t>(b) % num_data_groups * degree;
+    std::vector<Rank> ring;
+    for (std::int32_t i = 0; i < degree; ++i) ring.emplace_back(first_rank + i);
     builder.open_slot();
-    // Canonical order: sequences on the same ring lie together and share its hops.
-    std::vector<std::int32_t> bin = bins.bins()[b];
-    std::sort(bin.begin(), bin.end());
-    for (const std::int32_t idx : bin) {
+    // Shared sequences lie together, so that they are one ring; canonical order.
+    Bin bin = bins.bins()[b];
+    std::sort(bin.shared.begin(), bin.shared.end());
+    std::sort(bin.whole.begin(), bin.whole.end());
+    for (const std::int32_t idx : bin.shared) {
       const std::int64_t tokens = plan.sequences[static_cast<std::size_t>(idx)].tokens.value();
-      std::vector<Rank> ranks;
-      for (std::int64_t i = 0; i < std::min<std::int64_t>(degree, tokens); ++i)
-        ranks.emplace_back(first_rank + i);
-      builder.add_shared(idx, ranks);
+      builder.add_shared(
+          idx,
+          std::span(ring).first(static_cast<std::size_t>(std::min<std::int64_t>(degree, tokens))));
     }
+    for (const auto& [idx, member] : bin.whole)
+      builder.add_whole(idx, ring[static_cast<std::size_t>(member)]);
   }
 }
 

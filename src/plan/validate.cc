@@ -39,7 +39,6 @@ void check_index(Index index, std::size_t size, std::string_view what, const aut
 // One piece and where it lies, for the check that the pieces of a sequence cover it once.
 struct PlacedPiece {
   TokenRange range;
-  std::int32_t sequence_idx = 0;
   std::int32_t rank = 0;
 };
 
@@ -83,7 +82,6 @@ class Validation {
   std::vector<std::int32_t> member_mark_;  // [groups]: the rank now checked is a member
   std::vector<std::int32_t> piece_mark_;   // [groups]: the rank now checked holds a piece
   std::vector<std::int32_t> slot_mark_;    // [num_slots]: last rank seen with this slot
-  std::vector<PlacedPiece> placed_;
 };
 
 void Validation::check_header() {
@@ -264,7 +262,6 @@ void Validation::check_piece(std::int32_t rank, std::size_t micro_batch_idx,
     }
     check_group_piece(rank, micro_batch_idx, piece_idx);
   }
-  placed_.push_back({piece.range, piece.sequence_idx, rank});
 }
 
 void Validation::check_group_piece(std::int32_t rank, std::size_t micro_batch_idx,
@@ -316,16 +313,32 @@ void Validation::check_slots_are_used() {
   }
 }
 
+// Buckets the pieces by sequence, then sorts inside each: a sequence has few pieces, a plan can
+// have millions.
 void Validation::check_cover() {
-  std::sort(placed_.begin(), placed_.end(), [](const PlacedPiece& a, const PlacedPiece& b) {
-    return a.sequence_idx != b.sequence_idx ? a.sequence_idx < b.sequence_idx : a.range < b.range;
-  });
-  std::size_t begin = 0;
+  std::vector<std::size_t> first(plan_.sequences.size() + 1);
+  for (const auto& micro_batches : plan_.ranks) {
+    for (const MicroBatch& micro_batch : micro_batches) {
+      for (const Piece& piece : micro_batch.pieces)
+        ++first[static_cast<std::size_t>(piece.sequence_idx) + 1];
+    }
+  }
+  for (std::size_t s = 0; s < plan_.sequences.size(); ++s) first[s + 1] += first[s];
+  std::vector<PlacedPiece> placed(first.back());
+  std::vector<std::size_t> next(first.begin(), first.end() - 1);
+  for (std::size_t r = 0; r < plan_.ranks.size(); ++r) {
+    for (const MicroBatch& micro_batch : plan_.ranks[r]) {
+      for (const Piece& piece : micro_batch.pieces) {
+        placed[next[static_cast<std::size_t>(piece.sequence_idx)]++] = {
+            piece.range, static_cast<std::int32_t>(r)};
+      }
+    }
+  }
   for (std::size_t s = 0; s < plan_.sequences.size(); ++s) {
-    std::size_t end = begin;
-    while (end < placed_.size() && placed_[end].sequence_idx == static_cast<std::int32_t>(s)) ++end;
-    check_cover_of(static_cast<std::int32_t>(s), std::span(placed_).subspan(begin, end - begin));
-    begin = end;
+    const auto pieces = std::span(placed).subspan(first[s], first[s + 1] - first[s]);
+    std::sort(pieces.begin(), pieces.end(),
+              [](const PlacedPiece& a, const PlacedPiece& b) { return a.range < b.range; });
+    check_cover_of(static_cast<std::int32_t>(s), pieces);
   }
 }
 

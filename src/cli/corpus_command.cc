@@ -20,15 +20,16 @@
 namespace weft {
 namespace {
 
-// While it lives, SIGINT and SIGTERM wait to be asked for instead of ending the process, so that
-// the build can remove what it has written. A signal that was sent and never asked for ends the
-// process afterwards.
+// While it lives, SIGINT, SIGTERM and SIGHUP wait to be asked for instead of ending the process, so
+// that the build can remove what it has written. A signal that was sent and never asked for ends
+// the process afterwards.
 class StopSignals {
  public:
   StopSignals() {
     ::sigemptyset(&signals_);
     ::sigaddset(&signals_, SIGINT);
     ::sigaddset(&signals_, SIGTERM);
+    ::sigaddset(&signals_, SIGHUP);
     ::pthread_sigmask(SIG_BLOCK, &signals_, &before_);
   }
   ~StopSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
@@ -77,6 +78,7 @@ void print_build(const CorpusDescription& corpus, const std::string& directory, 
 
 void run_build(const BuildFlags& flags) {
   CorpusBuildOptions options = flags.options;
+  WEFT_USER_CHECK(!options.out.empty(), "--out is empty; name the corpus directory to make");
   options.on_bad_record = parse_bad_record_policy(flags.on_bad_record, "--on-bad-record");
   options.writer.shard_tokens = parse_count(flags.shard_tokens, "--shard-tokens");
   const auto start = std::chrono::steady_clock::now();

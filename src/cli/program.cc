@@ -1,6 +1,8 @@
 #include "cli/program.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <iostream>
 #include <string_view>
 #include <vector>
 
@@ -62,13 +64,22 @@ std::string with_suggestions(const CLI::App& app, const CLI::ParseError& error, 
   return message;
 }
 
+// A full disk behind stdout shows only when the last bytes leave the buffer.
+int flush_results() {
+  std::cout.flush();
+  const bool failed = std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout;
+  if (!failed) return 0;
+  log_error("cannot write standard output; the results are incomplete");
+  return kExitFailed;
+}
+
 }  // namespace
 
 int run_program(CLI::App& app, int argc, char** argv) {
   try {
     check_command_name(app, argc, argv);
     app.parse(argc, argv);
-    return 0;
+    return flush_results();
   } catch (const CLI::CallForHelp& request) {
     return app.exit(request);
   } catch (const CLI::CallForAllHelp& request) {

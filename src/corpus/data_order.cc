@@ -5,6 +5,8 @@
 namespace weft {
 namespace {
 
+constexpr std::int64_t kMostEpochsPerStep = 1000;
+
 Permutation permutation_of(const DataOrderState& state, std::int64_t size) {
   return {state.seed, fmt::format("data order of epoch {}", state.epoch),
           static_cast<std::uint64_t>(size)};
@@ -35,6 +37,12 @@ DataOrder::DataOrder(const SequenceSet& sequences, const DataOrderOptions& optio
       "global_batch_tokens, or lower max_context with over_long = split",
       sequences.longest_sequence_idx(), longest.document_idx, longest.range, longest.tokens(),
       batch);
+  // A step of endless epochs would be gathered until memory ends.
+  WEFT_USER_CHECK(
+      batch.value() / kMostEpochsPerStep <= sequences.num_tokens().value(),
+      "global_batch_tokens is {}, but the whole corpus has {} tokens: one step would take "
+      "more than {} epochs of it; lower global_batch_tokens",
+      batch, sequences.num_tokens(), kMostEpochsPerStep);
   WEFT_USER_CHECK(
       options.tail == EpochTail::kCarry || sequences.num_tokens() >= batch,
       "the corpus has {} tokens, global_batch_tokens is {}: with tail = drop no step would ever be "

@@ -1,5 +1,7 @@
 #include "train/compute_rate.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <thread>

@@ -86,6 +86,7 @@ void finish_metrics(const StepLoop& loop, const PlannedStep& planned, const Step
   metrics.loss = outcome.loss;
   metrics.grad_norm = outcome.grad_norm;
   metrics.lr = outcome.lr;
+  metrics.skipped = outcome.skipped;
   metrics.tokens_per_s = static_cast<double>(metrics.tokens.value()) / metrics.times.step_s;
   const Flops flops = training_flops(loop.model, metrics.tokens, planned.causal_pairs);
   metrics.mfu = static_cast<double>(flops.value()) / (metrics.times.step_s * loop.peak_flops_per_s);

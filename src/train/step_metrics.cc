@@ -6,6 +6,9 @@
 namespace weft {
 namespace {
 
+// printf shows the sign bit of a NaN; it means nothing.
+double unsigned_nan(double value) { return std::isnan(value) ? std::abs(value) : value; }
+
 // Shortest text that reads back to the same double; JSON has no NaN or infinity.
 std::string number(double value) {
   return std::isfinite(value) ? fmt::format("{}", value) : "null";
@@ -75,13 +78,16 @@ std::string to_json_line(const StepMetrics& m) {
 }
 
 std::string to_log_line(const StepMetrics& m, std::int64_t num_steps) {
-  return fmt::format(
+  std::string line = fmt::format(
       "step {:>{}}/{} | loss {:.4f} | grad norm {:.3f} | lr {:.2e} | {:.0f} tokens/s | mfu {:.1f} "
       "% | step {:.2f} s | "
       "imbalance {:.2f} | exchange {} | peak {} | sharded {} | degree {}",
-      m.step + 1, std::to_string(num_steps).size(), num_steps, m.loss, m.grad_norm, m.lr,
-      m.tokens_per_s, 100 * m.mfu, m.times.step_s, m.imbalance, format_bytes(m.exchange_bytes),
-      format_bytes(m.peak_bytes), m.sharded_sequences, m.max_degree);
+      m.step + 1, std::to_string(num_steps).size(), num_steps, unsigned_nan(m.loss),
+      unsigned_nan(m.grad_norm), m.lr, m.tokens_per_s, 100 * m.mfu, m.times.step_s, m.imbalance,
+      format_bytes(m.exchange_bytes), format_bytes(m.peak_bytes), m.sharded_sequences,
+      m.max_degree);
+  if (m.skipped) line += " | SKIPPED: nothing was changed";
+  return line;
 }
 
 }  // namespace weft

@@ -32,6 +32,7 @@ struct StepMetrics {
   Bytes peak_bytes;         // largest over ranks, counted by the tensor allocator
   std::int64_t sharded_sequences = 0;
   std::int32_t max_degree = 1;
+  bool skipped = false;                // this step updated nothing
   std::int64_t skipped_steps = 0;      // so far
   std::int64_t dropped_sequences = 0;  // so far, by data.tail = "drop"
   Hash128 plan_hash;

@@ -45,9 +45,14 @@ fs::path make_output_folder(const TrainConfig& config) {
 }
 
 std::int32_t threads_per_rank(const TrainConfig& config) {
+  const auto cores = static_cast<std::int64_t>(std::max(1u, std::thread::hardware_concurrency()));
+  WEFT_USER_CHECK(
+      config.train.threads_per_rank <= cores,
+      "train.threads_per_rank is {}, but this machine has {} cores; set at most that, or "
+      "0 for cores / ranks",
+      config.train.threads_per_rank, cores);
   if (config.train.threads_per_rank > 0)
     return static_cast<std::int32_t>(config.train.threads_per_rank);
-  const auto cores = static_cast<std::int64_t>(std::max(1u, std::thread::hardware_concurrency()));
   return static_cast<std::int32_t>(std::max<std::int64_t>(1, cores / config.train.ranks));
 }
 
@@ -133,6 +138,26 @@ StepLoop step_loop(const TrainConfig& config, double peak_flops_per_s) {
   return loop;
 }
 
+std::unique_ptr<PlanFeed> planning_feed(const TrainConfig& config, const SequenceSet& sequences,
+                                        const CostModel& cost, DataOrder order) {
+  check_longest_sequence(config, sequences);
+  return make_planning_feed(std::move(order), plan_request(config, cost));
+}
+
+// All plans are read once before the run starts: a wrong one in the middle is known now.
+std::unique_ptr<PlanFeed> replay_feed(const TrainingJob& job, const TrainConfig& config,
+                                      const DataOrder& order) {
+  const ReplayOptions options{
+      .files = list_plan_files(job.replay),
+      .num_ranks = static_cast<std::int32_t>(config.train.ranks),
+      .weighting = parse_loss_weighting(config.data.weighting, "data.weighting")};
+  const auto rehearsal = make_replay_feed(order, options);
+  for (std::int64_t step = 0; step < config.train.steps; ++step) {
+    prepare_step(rehearsal->next(), options.num_ranks);
+  }
+  return make_replay_feed(order, options);
+}
+
 void print_start(const TrainingJob& job, const TrainConfig& config, const Corpus& corpus,
                  const SequenceSet& sequences, const ComputePeak& peak, const CostModel& cost) {
   fmt::print("model   {} parameters, {} layers, {}, attention {}\n", num_parameters(config.model),
@@ -145,16 +170,11 @@ void print_start(const TrainingJob& job, const TrainConfig& config, const Corpus
   fmt::print("ranks   {} threads of one process x {} compute threads; {}\n", config.train.ranks,
              threads_per_rank(config), blas_description());
   if (job.replay.empty()) {
-    fmt::print(
-        "plan    strategy {}, capacity {} tokens per rank and micro-batch, cost model {}
-        ",
-        config.plan.strategy,
-        format_count(config.plan.capacity.value()), cost.name);
+    fmt::print("plan    strategy {}, capacity {} tokens per rank and micro-batch, cost model {}\n",
+               config.plan.strategy, format_count(config.plan.capacity.value()), cost.name);
   } else {
-    fmt::print(
-        "plan    replayed from {}; the [plan] section of the configuration is not used
-        ",
-        job.replay);
+    fmt::print("plan    replayed from {}; the [plan] section of the configuration is not used\n",
+               job.replay);
   }
   fmt::print("peak    {:.1f} GFLOP/s for MFU: {}\n", peak.flops_per_s * 1e-9, peak.source);
 }
@@ -188,19 +208,15 @@ void run_training(const TrainingJob& job) {
   const at::ScalarType dtype = parse_dtype(config.train.dtype, "train.dtype");
   const CostModel cost = cost_model_of(config);
   const auto num_ranks = static_cast<std::int32_t>(config.train.ranks);
-  std::unique_ptr<PlanFeed> feed;
-  if (job.replay.empty()) {
-    check_longest_sequence(config, sequences);
-    feed = make_planning_feed(std::move(order), plan_request(config, cost));
-  } else {
-    feed = make_replay_feed(std::move(order), {.files = list_plan_files(job.replay),
-                                               .num_ranks = num_ranks,
-                                               .weighting = parse_loss_weighting(
-                                                   config.data.weighting, "data.weighting")});
-  }
+  const auto feed = job.replay.empty() ? planning_feed(config, sequences, cost, std::move(order))
+                                       : replay_feed(job, config, order);
 
   const fs::path out = make_output_folder(config);
-  const std::string effective = to_toml(config);
+  std::string effective = to_toml(config);
+  if (!job.replay.empty()) {
+    effective =
+        fmt::format("# plans replayed from {}: [plan] was not used\n", job.replay) + effective;
+  }
   write_file_atomically(out / "config.toml", effective);
   fmt::print("{}\n", effective);
   const ComputePeak peak = measure_compute_peak(dtype, num_ranks, threads_per_rank(config));
@@ -212,8 +228,10 @@ void run_training(const TrainingJob& job) {
   loop.on_plan = [&](const StepPlan& plan) {
     if (job.save_plans) save_plan(out / "plans" / fmt::format("step-{:06}.plan", plan.step), plan);
   };
+  std::int64_t num_skipped = 0;
   loop.on_step = [&](const StepMetrics& metrics) {
     metrics_file.append(metrics);
+    num_skipped = metrics.skipped_steps;
     const bool last = metrics.step + 1 == config.train.steps;
     if (last || metrics.step % config.train.log_interval == 0) {
       fmt::print("{}\n", to_log_line(metrics, config.train.steps));
@@ -224,6 +242,9 @@ void run_training(const TrainingJob& job) {
     save_weights(out, config, corpus.description().tokenizer.end_token, parameters);
   };
   run_step_loop(loop, sequences, *feed);
+  if (num_skipped > 0) {
+    log_warn("{} of {} steps were skipped and changed nothing", num_skipped, config.train.steps);
+  }
 }
 
 }  // namespace weft

@@ -7,24 +7,26 @@
 
 namespace weft {
 
-// Throws UserError "plan is damaged: <kind>: <where, expected, got>". Kinds, each with its own word
-// in the message:
-//   "bad header"            num_ranks below 1 or not the number of lists; capacity, num_layers,
-//   step, num_slots or
-//                           weighting out of range; not 0 <= lower_bound <= makespan
-//   "bad sequence"          tokens outside 1..2^32-1, targets outside 0..tokens
-//   "sequence order"        not canonical, or a duplicate id
-//   "index out of range"    sequence, group, slot, rank, or a range that leaves its sequence
-//   "group members"         a member without a piece, a piece outside its group's ranks, slot or
-//   sequence, a member
-//                           twice, fewer than two
-//   "group order"           a member's pieces of one group do not lie together, or groups do not
-//   ascend "sequence in two groups"  also: a shared sequence's piece without its group, or a split
-//   without a group "two micro-batches in one slot", "empty micro-batch", "empty piece", "empty
-//   slot" "over capacity"         resident tokens above the capacity (compared exactly: round an
-//   offload ratio up) "offload ratio"         not in [0, 1], NaN, or -0 "token twice", "token
-//   missing" "cycle of slots"
-// Time O(pieces + members + slots), apart from sorting.
+// Throws UserError "plan is damaged: <kind>: <where, expected, got>". The kinds:
+// - "bad header": num_ranks below 1 or not the number of lists; capacity, num_layers,
+//   step, num_slots or weighting out of range; not 0 <= lower_bound <= makespan
+// - "bad sequence": tokens outside 1..2^32-1, targets outside 0..tokens
+// - "sequence order": not canonical, or a duplicate id
+// - "index out of range": of a sequence, group, slot or rank, or a range that leaves its
+//   sequence
+// - "group members": a member without a piece, a piece outside its group's ranks, slot or
+//   sequence, a member twice, fewer than two
+// - "group order": a member's pieces of one group do not lie together, or groups do not
+//   ascend
+// - "sequence in two groups": also a shared sequence's piece without its group, or a split
+//   without a group
+// - "two micro-batches in one slot", "empty micro-batch", "empty piece", "empty slot"
+// - "over capacity": resident tokens, compared exactly (round an offload ratio up)
+// - "offload ratio": not in [0, 1], NaN, or -0
+// - "token twice", "token missing"
+// - "cycle of slots"
+//
+// Time O(pieces + members + slots), apart from sorting inside each sequence.
 void validate(const StepPlan& plan);
 
 // Also compares the hash: kind "wrong hash".

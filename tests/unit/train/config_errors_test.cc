@@ -103,7 +103,7 @@ TEST(TrainConfigErrors, ValuesOutsideTheirRangeNameTheRange) {
       {"[train]\nranks = -1\n", {"train.ranks", "got -1"}},
       {"[train]\nsteps = -1\n", {"train.steps", "got -1"}},
       {"[train]\nbucket_bytes = 7\n", {"train.bucket_bytes", "of at least 8 (bytes)", "got 7"}},
-      {"[plan]\ncapacity = 0\n", {"plan.capacity", "of at least 1 (tokens)", "got 0"}},
+      {"[plan]\ncapacity = 0\n", {"plan.capacity", "of at least 1 and at most 1099511627776 (tokens)", "got 0"}},
       {"[optimizer]\nbeta2 = 1\n", {"optimizer.beta2", "of at least 0 and below 1", "got 1"}},
       {"[optimizer]\nbeta1 = -0.1\n", {"optimizer.beta1", "got -0.1"}},
       {"[optimizer]\neps = 0\n", {"optimizer.eps", "got 0"}},

@@ -102,8 +102,7 @@ std::vector<std::filesystem::path> list_plan_files(const std::filesystem::path& 
   return files;
 }
 
-PreparedStep prepare_step(FedPlan fed, std::int32_t num_ranks) {
-  const StepPlan& plan = fed.plan;
+void check_runnable(const StepPlan& plan, std::int32_t num_ranks) {
   validate(plan);
   WEFT_USER_CHECK(plan.num_ranks == num_ranks,
                   "the plan of step {} is for {} ranks, this run has {}", plan.step, plan.num_ranks,
@@ -116,6 +115,11 @@ PreparedStep prepare_step(FedPlan fed, std::int32_t num_ranks) {
                       plan.step, micro_batch.offload_ratio);
     }
   }
+}
+
+PreparedStep prepare_step(FedPlan fed, std::int32_t num_ranks) {
+  const StepPlan& plan = fed.plan;
+  check_runnable(plan, num_ranks);
   PreparedStep prepared;
   prepared.hash = plan_hash(plan);
   for (std::int32_t r = 0; r < num_ranks; ++r) {

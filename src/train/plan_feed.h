@@ -40,14 +40,17 @@ std::unique_ptr<PlanFeed> make_replay_feed(DataOrder order, ReplayOptions option
 // One plan file, or all *.plan files of a folder in name order. UserError when there is none.
 std::vector<std::filesystem::path> list_plan_files(const std::filesystem::path& path);
 
+// Validates; UserError also for what this executor does not do: another number of ranks or an
+// offload ratio above 0.
+void check_runnable(const StepPlan& plan, std::int32_t num_ranks);
+
 // A plan that has been proved and cut for its ranks.
 struct PreparedStep {
   FedPlan fed;
   Hash128 hash;
   std::vector<std::vector<std::byte>> slices;  // [num_ranks], encoded
 };
-// Validates; UserError also for what this executor does not do: another number of ranks or an
-// offload ratio above 0.
+// Throws what check_runnable throws.
 PreparedStep prepare_step(FedPlan fed, std::int32_t num_ranks);
 
 // Prepares the next step on a thread of its own while the current one runs, so that planning is off

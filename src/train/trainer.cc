@@ -153,7 +153,7 @@ std::unique_ptr<PlanFeed> replay_feed(const TrainingJob& job, const TrainConfig&
       .weighting = parse_loss_weighting(config.data.weighting, "data.weighting")};
   const auto rehearsal = make_replay_feed(order, options);
   for (std::int64_t step = 0; step < config.train.steps; ++step) {
-    prepare_step(rehearsal->next(), options.num_ranks);
+    check_runnable(rehearsal->next().plan, options.num_ranks);
   }
   return make_replay_feed(order, options);
 }

@@ -9,7 +9,7 @@ import re
 import sys
 
 # From the top down; docs/architecture.md draws it.
-CONTROL_PLANE = ["base", "cluster", "corpus", "cost", "schedule", "plan", "sim", "report", "comm"]
+CONTROL_PLANE = ["base", "machine", "cluster", "corpus", "cost", "schedule", "plan", "sim", "report", "comm"]
 DATA_PLANE = ["tensor", "loader", "attention", "memory", "model", "pipeline", "optim", "checkpoint", "train"]
 ORDER = CONTROL_PLANE + DATA_PLANE + ["cli"]
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.M)

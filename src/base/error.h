@@ -3,6 +3,7 @@
 // UserError: configuration or data is wrong; the user can mend it.   (exit code 2)
 // IoError: the system refused to write or flush (disk full, read-only).   (exit code 1)
 // CommError: a peer failed, mismatched, or kept us waiting too long. (exit code 1)
+// PeerFailure: another rank failed first, and that rank says why.    (exit code 1, nothing printed)
 // InternalError: our bug.                                            (exit code 1)
 // Only cli/ turns them into exit codes. A message says where, what was expected, what was found,
 // and what to do.
@@ -33,6 +34,13 @@ class IoError : public Error {
 class CommError : public Error {
  public:
   using Error::Error;
+};
+
+// Thrown on the ranks that were ended by another rank's failure. The failing rank throws its own
+// error, so that a run of many processes prints one root cause.
+class PeerFailure : public CommError {
+ public:
+  using CommError::CommError;
 };
 
 class InternalError : public Error {

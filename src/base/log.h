@@ -1,4 +1,4 @@
-// Log lines for people, on stderr: "weft: WARN message". Results go to stdout, never through here.
+// Log lines for people, on stderr: "weft: warning: message". Results go to stdout, never through here.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,14 +1,14 @@
 // The JSON header of a safetensors file as a value, and its strict parser. Kept apart from tensors:
-// it knows names, dtypes, shapes and offsets only.
+// it knows names, dtypes, shapes and offsets only, and is built without libtorch.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "tensor/tensor.h"
 
 namespace weft {
 
@@ -29,6 +29,14 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
+// The header of a whole file; the data are what follows it. `file` names the file in messages.
+// Nothing is allocated before the stated length of the header agrees with the bytes that are there.
+struct SafetensorsLayout {
+  SafetensorsHeader header;
+  std::span<const std::byte> data;
+};
+SafetensorsLayout read_safetensors_layout(std::span<const std::byte> bytes, std::string_view file);
+
 // `text`: the header's bytes, which start at file offset 8. `data_bytes`: what follows them in the
 // file. `file` names the file in messages. Every rule is checked, also that the entries cover the
 // data exactly.
@@ -38,11 +46,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t 
 // The header's JSON, padded with spaces so that the data starts at a multiple of 8 bytes.
 std::string format_safetensors_header(const SafetensorsHeader& header);
 
-// "F32" <-> at::kFloat. UserError names the dtype and `where`: unknown ones, and known ones that
-// libtorch lacks.
-at::ScalarType safetensors_scalar_type(std::string_view dtype, std::string_view where);
-std::string_view safetensors_dtype(
-    at::ScalarType type);  // InternalError for a type the format does not have
+// UserError names the dtype and `where` when the format has no such dtype.
 std::uint64_t safetensors_element_bytes(std::string_view dtype, std::string_view where);
 
 }  // namespace weft

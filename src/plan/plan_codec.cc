@@ -3,13 +3,13 @@
 #include <fmt/ostream.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
 #include "base/binary_io.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json_text.h"
 #include "plan/plan_wire.h"
 
 namespace weft {
@@ -70,11 +70,6 @@ StepPlan decode_payload(ByteReader& reader) {
   for (auto& micro_batches : plan.ranks) micro_batches = plan_wire::read_micro_batches(reader);
   reader.expect_end();
   return plan;
-}
-
-// A JSON string with its quotes; bytes that are not UTF-8 become U+FFFD.
-std::string json_string(std::string_view text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 // JSON has no infinity and no NaN.

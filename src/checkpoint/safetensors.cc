@@ -78,26 +78,10 @@ void save_safetensors(const std::filesystem::path& path, const std::vector<Named
 
 SafetensorsFile load_safetensors(const std::filesystem::path& path) {
   const MappedFile file(path);
-  const auto bytes = file.bytes();
-  WEFT_USER_CHECK(bytes.size() >= kSafetensorsPrefixBytes,
-                  "'{}': too short for a safetensors file: expected at least {} bytes, got {}",
-                  path.string(), kSafetensorsPrefixBytes, bytes.size());
-  std::uint64_t length = 0;
-  std::memcpy(&length, bytes.data(), sizeof(length));
-  const std::uint64_t left = bytes.size() - kSafetensorsPrefixBytes;
-  WEFT_USER_CHECK(length <= left,
-                  "'{}' at offset 0: the header length is {} bytes, but only {} bytes follow it",
-                  path.string(), length, left);
-  WEFT_USER_CHECK(length <= kMaxSafetensorsHeaderBytes,
-                  "'{}' at offset 0: the header length is {} bytes, the format allows at most {}",
-                  path.string(), length, kMaxSafetensorsHeaderBytes);
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kSafetensorsPrefixBytes,
-                              length);
-  SafetensorsHeader header = parse_safetensors_header(text, left - length, path.string());
-
-  SafetensorsFile result{.tensors = {}, .metadata = std::move(header.metadata)};
-  const std::byte* data = bytes.data() + kSafetensorsPrefixBytes + length;
-  for (const SafetensorsEntry& entry : header.entries) {
+  SafetensorsLayout layout = read_safetensors_layout(file.bytes(), path.string());
+  SafetensorsFile result{.tensors = {}, .metadata = std::move(layout.header.metadata)};
+  const std::byte* data = file.bytes().data() + layout.data_begin;
+  for (const SafetensorsEntry& entry : layout.header.entries) {
     const at::ScalarType type = safetensors_scalar_type(
         entry.dtype, fmt::format("'{}' tensor '{}'", path.string(), entry.name));
     at::Tensor tensor = at::empty(entry.shape, type);

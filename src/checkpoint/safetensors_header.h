@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,13 @@ struct SafetensorsHeader {
 // data exactly.
 SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t data_bytes,
                                            std::string_view file);
+
+// A whole file in memory: its length prefix and header checked against its size.
+struct SafetensorsLayout {
+  SafetensorsHeader header;
+  std::uint64_t data_begin = 0;  // offset of the data in the file
+};
+SafetensorsLayout read_safetensors_layout(std::span<const std::byte> bytes, std::string_view file);
 
 // The header's JSON, padded with spaces so that the data starts at a multiple of 8 bytes.
 std::string format_safetensors_header(const SafetensorsHeader& header);

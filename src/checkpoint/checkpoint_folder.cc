@@ -155,7 +155,8 @@ void prune_checkpoints(const fs::path& folder, std::int64_t newest_step, std::in
     std::error_code error;
     const fs::path path = checkpoint_path(folder, step);
     remove_checkpoint(path, error);
-    if (error) log_warn("cannot remove the old checkpoint '{}': {}", path.string(), error.message());
+    if (error)
+      log_warn("cannot remove the old checkpoint '{}': {}", path.string(), error.message());
   }
 }
 

@@ -1,7 +1,7 @@
-// OUT/checkpoints: one folder per saved step. A checkpoint counts once its manifest lies in a folder
-// under its own name: everything is written into step-NNNNNNNNN.incomplete, flushed, and renamed
-// last, so a run killed at any moment leaves the earlier ones as they were. What a killed run left
-// half-written is swept away by the next save.
+// OUT/checkpoints: one folder per saved step. A checkpoint counts once its manifest lies in a
+// folder under its own name: everything is written into step-NNNNNNNNN.incomplete, flushed, and
+// renamed last, so a run killed at any moment leaves the earlier ones as they were. What a killed
+// run left half-written is swept away by the next save.
 //
 // Functions of one process; ranks agree through checkpoint_io.h. Paths are named in every error.
 #pragma once
@@ -43,8 +43,8 @@ void begin_checkpoint(const std::filesystem::path& folder, std::int64_t step);
 void commit_checkpoint(const std::filesystem::path& folder, const CheckpointManifest& manifest);
 void discard_checkpoint(const std::filesystem::path& folder, std::int64_t step) noexcept;
 
-// Keeps the `keep_last` newest checkpoints up to `newest_step`; 0 keeps all. A removal that fails is
-// a warning: nothing is lost by it.
+// Keeps the `keep_last` newest checkpoints up to `newest_step`; 0 keeps all. A removal that fails
+// is a warning: nothing is lost by it.
 void prune_checkpoints(const std::filesystem::path& folder, std::int64_t newest_step,
                        std::int64_t keep_last);
 

@@ -63,11 +63,10 @@ std::vector<CheckpointTensor> describe_tensors(const ParameterSet& parameters,
   std::vector<CheckpointTensor> tensors;
   for (const StateBuffer& buffer : state_buffers(parameters, optimizer)) {
     for (const ParameterInfo& info : parameters.infos()) {
-      CheckpointTensor tensor{
-          .name = tensor_name(buffer.kind, info),
-          .dtype = std::string(safetensors_dtype(buffer.flat.scalar_type())),
-          .shape = info.shape,
-          .chunks = {}};
+      CheckpointTensor tensor{.name = tensor_name(buffer.kind, info),
+                              .dtype = std::string(safetensors_dtype(buffer.flat.scalar_type())),
+                              .shape = info.shape,
+                              .chunks = {}};
       for (std::int64_t part = 0; part < num_parts; ++part) {
         const TokenRange own = intersect(info, even_part(parameters.size(), num_parts, part));
         if (own.size() > 0) tensor.chunks.push_back({part, own.begin, own.end});
@@ -195,8 +194,7 @@ class PartReader {
   Part& part(std::int64_t file_idx) {
     auto& part = parts_[file_idx];
     if (part == nullptr) {
-      const fs::path path =
-          checkpoint_ / manifest_.files[static_cast<std::size_t>(file_idx)].name;
+      const fs::path path = checkpoint_ / manifest_.files[static_cast<std::size_t>(file_idx)].name;
       part = std::make_unique<Part>();
       part->file = MappedFile(path);
       part->layout = read_safetensors_layout(part->file.bytes(), path.string());
@@ -238,8 +236,8 @@ const CheckpointTensor& tensor_of(const CheckpointManifest& manifest, const std:
                                   const fs::path& checkpoint) {
   const auto found = std::find_if(manifest.tensors.begin(), manifest.tensors.end(),
                                   [&](const CheckpointTensor& t) { return t.name == name; });
-  WEFT_USER_CHECK(found != manifest.tensors.end(), "'{}' has no tensor '{}', which this model needs",
-                  checkpoint.string(), name);
+  WEFT_USER_CHECK(found != manifest.tensors.end(),
+                  "'{}' has no tensor '{}', which this model needs", checkpoint.string(), name);
   WEFT_USER_CHECK(found->shape == info.shape && found->dtype == dtype,
                   "'{}': tensor '{}' is {} {}, this model needs {} {}", checkpoint.string(), name,
                   found->dtype, show_shape(found->shape), dtype, show_shape(info.shape));
@@ -256,9 +254,9 @@ void read_part(PartReader& reader, const CheckpointManifest& manifest, const Sta
         tensor_of(manifest, tensor_name(buffer.kind, info), info, dtype, checkpoint);
     const TokenRange own = intersect(info, flat);
     if (own.size() == 0) continue;
-    reader.read(tensor, own,
-                data + (info.offset + own.begin) *
-                           static_cast<std::int64_t>(buffer.flat.element_size()));
+    reader.read(
+        tensor, own,
+        data + (info.offset + own.begin) * static_cast<std::int64_t>(buffer.flat.element_size()));
   }
 }
 

@@ -100,9 +100,9 @@ CheckpointTensor tensor_from_json(const Json& json, std::size_t num_files,
   std::int64_t elements = 1;
   for (const Json& size : json.at("shape")) {
     const std::int64_t dimension = integer_at({{"shape", size}}, "shape", what);
-    WEFT_USER_CHECK(
-        !__builtin_mul_overflow(elements, dimension, &elements),
-        "{}: the shape of tensor '{}' has more elements than 64 bits can count", what, tensor.name);
+    WEFT_USER_CHECK(!__builtin_mul_overflow(elements, dimension, &elements),
+                    "{}: the shape of tensor '{}' has more elements than 64 bits can count", what,
+                    tensor.name);
     tensor.shape.push_back(dimension);
   }
   for (const Json& chunk : json.at("chunks")) {

@@ -9,10 +9,10 @@
 namespace weft {
 
 struct RunPosition {
-  std::int64_t step = 0;                // steps done; the next step has this number
-  std::int64_t num_updates = 0;         // of the optimizer: steps that were not skipped
-  std::int64_t dropped_sequences = 0;   // by data.tail = "drop", so far
-  DataOrderState reader;                // the next sequence to take
+  std::int64_t step = 0;               // steps done; the next step has this number
+  std::int64_t num_updates = 0;        // of the optimizer: steps that were not skipped
+  std::int64_t dropped_sequences = 0;  // by data.tail = "drop", so far
+  DataOrderState reader;               // the next sequence to take
   friend bool operator==(const RunPosition&, const RunPosition&) = default;
 };
 

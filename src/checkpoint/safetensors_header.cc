@@ -1,9 +1,9 @@
 #include "checkpoint/safetensors_header.h"
 
-#include <cstring>
 #include <fmt/ranges.h>
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>

@@ -57,21 +57,22 @@ Json to_json(const CorpusDescription& description) {
                       {"num_tokens", description.shards[i].num_tokens},
                       {"checksum", hex64(description.shards[i].checksum)}});
   }
-  return {{"format", kFormat},
-          {"version", kCorpusVersion},
-          {"tokenizer",
-           {{"name", description.tokenizer.name},
-            {"vocab_size", description.tokenizer.vocab_size},
-            {"end_token", description.tokenizer.end_token}}},
-          {"token_width", to_string(description.width)},
-          {"num_documents", description.num_documents},
-          {"num_tokens", description.num_tokens},
-          {"num_targets", description.num_targets},
-          {"shard_tokens", description.shard_tokens},
-          {"shards", shards},
-          {"index", {{"file", kDocumentIndexFile}, {"checksum", hex64(description.index_checksum)}}},
-          {"hash", description.hash.hex()},
-          {"build", to_json(description.build)}};
+  return {
+      {"format", kFormat},
+      {"version", kCorpusVersion},
+      {"tokenizer",
+       {{"name", description.tokenizer.name},
+        {"vocab_size", description.tokenizer.vocab_size},
+        {"end_token", description.tokenizer.end_token}}},
+      {"token_width", to_string(description.width)},
+      {"num_documents", description.num_documents},
+      {"num_tokens", description.num_tokens},
+      {"num_targets", description.num_targets},
+      {"shard_tokens", description.shard_tokens},
+      {"shards", shards},
+      {"index", {{"file", kDocumentIndexFile}, {"checksum", hex64(description.index_checksum)}}},
+      {"hash", description.hash.hex()},
+      {"build", to_json(description.build)}};
 }
 
 TokenWidth parse_width(const std::string& text, const std::string& what) {
@@ -96,7 +97,8 @@ CorpusDescription from_json(const Json& json, const std::string& what) {
     description.shards.push_back({shard.at("num_tokens").get<std::int64_t>(),
                                   parse_hex64(shard.at("checksum").get<std::string>(), what)});
   }
-  description.index_checksum = parse_hex64(json.at("index").at("checksum").get<std::string>(), what);
+  description.index_checksum =
+      parse_hex64(json.at("index").at("checksum").get<std::string>(), what);
   description.hash = parse_hash128(json.at("hash").get<std::string>(), what);
   description.build = build_from_json(json.at("build"), what);
   return description;

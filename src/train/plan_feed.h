@@ -29,9 +29,9 @@ class PlanFeed {
 // sequences and step.
 std::unique_ptr<PlanFeed> make_planning_feed(DataOrder order, PlanRequest request);
 
-// Replays saved plans from step `first_step` on. Each is validated, and must hold exactly the sequences that the data order
-// gives to its step, for these ranks and this weighting; UserError otherwise. Strategy and capacity
-// are the plan's own.
+// Replays saved plans from step `first_step` on. Each is validated, and must hold exactly the
+// sequences that the data order gives to its step, for these ranks and this weighting; UserError
+// otherwise. Strategy and capacity are the plan's own.
 struct ReplayOptions {
   std::vector<std::filesystem::path> files;  // of step 0, 1, ...
   std::int32_t num_ranks = 1;

@@ -18,8 +18,8 @@ constexpr std::string_view kAllowDataOrder = "data-order";
 
 // The shapes and dtypes of what a checkpoint holds.
 constexpr std::array<std::string_view, 9> kShapeKeys = {
-    "model.vocab_size",   "model.hidden_size",       "model.num_layers",
-    "model.num_heads",    "model.num_kv_heads",      "model.head_dim",
+    "model.vocab_size",        "model.hidden_size",         "model.num_layers",
+    "model.num_heads",         "model.num_kv_heads",        "model.head_dim",
     "model.intermediate_size", "model.tie_word_embeddings", "train.dtype"};
 
 // Which sequences there are and how they are numbered: another value makes old positions
@@ -85,9 +85,9 @@ void check_continuation(const TrainConfig& then, const TrainConfig& now, bool sa
                   "this back, choose another train.out, or give --allow {}",
                   source, what, kAllowDataOrder);
   point.restarts_data = !same_corpus || !sequences.empty();
-  point.notes.push_back(fmt::format(
-      "the data order changes from here on (allowed): {}{}", what,
-      point.restarts_data ? "; reading starts again at epoch 0" : "; reading goes on where it was"));
+  point.notes.push_back(fmt::format("the data order changes from here on (allowed): {}{}", what,
+                                    point.restarts_data ? "; reading starts again at epoch 0"
+                                                        : "; reading goes on where it was"));
 }
 
 ResumePoint find_resume_point(const TrainConfig& config, const Hash128& corpus_hash,

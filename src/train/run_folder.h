@@ -1,5 +1,5 @@
-// OUT, the folder of a run, as its one writer sees it (rank 0; checkpoints are written by all ranks,
-// checkpoint/checkpoint_io.h):
+// OUT, the folder of a run, as its one writer sees it (rank 0; checkpoints are written by all
+// ranks, checkpoint/checkpoint_io.h):
 //
 //   config.toml, config.json       the effective configuration; the model's, in Hugging Face form
 //   metrics.jsonl                  a line per step

@@ -1,5 +1,5 @@
-// A run before its first step: the corpus opened, the configuration settled, everything checked that
-// can be checked. Each process of a run makes one; it needs no other rank.
+// A run before its first step: the corpus opened, the configuration settled, everything checked
+// that can be checked. Each process of a run makes one; it needs no other rank.
 #pragma once
 
 #include <memory>
@@ -36,13 +36,13 @@ class RunSetup {
 
   // The data order at its start.
   DataOrder data_order() const;
-  // Plans, or replays, from `first_step` on. All plans to be replayed are read once now: a wrong one
-  // in the middle is known before the first step.
+  // Plans, or replays, from `first_step` on. All plans to be replayed are read once now: a wrong
+  // one in the middle is known before the first step.
   std::unique_ptr<PlanFeed> make_feed(DataOrder order, std::int64_t first_step) const;
   // Everything about the loop but where it starts and who listens.
   StepLoop make_loop() const;
 
-  std::string effective_config() const;           // TOML
+  std::string effective_config() const;             // TOML
   void print_start(const ComputePeak& peak) const;  // to stdout
 
  private:

@@ -4,7 +4,8 @@
 // step they are in, save, and the program ends with exit code 75. A second SIGINT ends the process
 // at once with 130. Batch systems send SIGUSR1 or SIGTERM some time before they kill.
 //
-// What a signal asks for is necessarily the process's own: this is the one mutable global of train/.
+// What a signal asks for is necessarily the process's own: this is the one mutable global of
+// train/.
 #pragma once
 
 namespace weft {

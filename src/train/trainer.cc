@@ -62,9 +62,10 @@ void print_end(const RunSetup& setup, const RunPosition& position, LoopEnd end) 
     log_warn("{} of {} steps were skipped and changed nothing", skipped, position.step);
   }
   if (end == LoopEnd::kStopped) {
-    fmt::print("stopped by {} after step {} of {}; start it again with the same train.out to go "
-               "on\n",
-               stop_signal_name(), position.step, setup.config().train.steps);
+    fmt::print(
+        "stopped by {} after step {} of {}; start it again with the same train.out to go "
+        "on\n",
+        stop_signal_name(), position.step, setup.config().train.steps);
   }
   std::fflush(stdout);
 }
@@ -126,7 +127,9 @@ class RankRun {
                  checkpoint_path(loop_.checkpoints.folder, position.step).string(), elapsed_s);
       std::fflush(stdout);
     };
-    loop_.on_finished = [this](const ParameterSet& parameters) { folder_->on_finished(parameters); };
+    loop_.on_finished = [this](const ParameterSet& parameters) {
+      folder_->on_finished(parameters);
+    };
   }
 
   const RunSetup& setup_;
@@ -134,7 +137,7 @@ class RankRun {
   Communicator& comm_;
   StepLoop loop_;
   RunPosition last_;
-  std::unique_ptr<RunLock> lock_;      // these three on the head only
+  std::unique_ptr<RunLock> lock_;  // these three on the head only
   std::unique_ptr<RunFolder> folder_;
   std::unique_ptr<PlanFeed> feed_;
 };
@@ -183,21 +186,21 @@ LoopEnd run_training(const TrainingJob& job) {
 LoopEnd run_training_process(const ProcessTraining& process,
                              const std::function<TrainingJob()>& make_job) {
   LoopEnd end = LoopEnd::kFinished;
-  run_mpi_rank(
-      {.wait_limit = process.wait_limit, .check_messages = process.check_messages},
-      [&](Communicator& comm) {
-        check_world(comm, process.place);
-        const TrainingJob job = make_job();
-        const RunSetup setup(job.config,
-                             {.num_ranks = comm.size(),
-                              .ranks_on_host = process.place.local_size,
-                              .description = fmt::format("{} processes of {}", comm.size(),
-                                                         to_string(process.place.launcher))},
-                             job.replay);
-        check_same_setup(comm, setup);
-        prepare_process(setup.threads_per_rank());
-        end = RankRun(setup, job, comm).run();
-      });
+  run_mpi_rank({.wait_limit = process.wait_limit, .check_messages = process.check_messages},
+               [&](Communicator& comm) {
+                 check_world(comm, process.place);
+                 const TrainingJob job = make_job();
+                 const RunSetup setup(
+                     job.config,
+                     {.num_ranks = comm.size(),
+                      .ranks_on_host = process.place.local_size,
+                      .description = fmt::format("{} processes of {}", comm.size(),
+                                                 to_string(process.place.launcher))},
+                     job.replay);
+                 check_same_setup(comm, setup);
+                 prepare_process(setup.threads_per_rank());
+                 end = RankRun(setup, job, comm).run();
+               });
   return end;
 }
 

@@ -17,7 +17,7 @@ namespace weft {
 
 struct TrainingJob {
   TrainConfig config;  // train.ranks: 0 or what the launcher says, when one started this process
-  std::string replay;       // plan file or folder of plans; empty: plan
+  std::string replay;  // plan file or folder of plans; empty: plan
   bool save_plans = false;  // write every step's plan to OUT/plans
   Allowances allowances;
 };

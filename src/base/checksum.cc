@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include <charconv>
+
 #include "base/error.h"
 
 namespace weft {
@@ -24,6 +26,22 @@ std::string Hash128::hex() const { return fmt::format("{:016x}{:016x}", high, lo
 Hash128 hash128(std::span<const std::byte> data) {
   const XXH128_hash_t hash = XXH3_128bits(data.data(), data.size());
   return {hash.high64, hash.low64};
+}
+
+std::string hex64(std::uint64_t value) { return fmt::format("{:016x}", value); }
+
+std::uint64_t parse_hex64(std::string_view text, std::string_view what) {
+  std::uint64_t value = 0;
+  const auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
+  WEFT_USER_CHECK(text.size() == 16 && status == std::errc() && rest == text.data() + text.size(),
+                  "{}: expected 16 hexadecimal digits, found '{}'", what, text);
+  return value;
+}
+
+Hash128 parse_hash128(std::string_view text, std::string_view what) {
+  WEFT_USER_CHECK(text.size() == 32, "{}: expected a hash of 32 hexadecimal digits, found '{}'",
+                  what, text);
+  return {parse_hex64(text.substr(0, 16), what), parse_hex64(text.substr(16), what)};
 }
 
 StreamingHash::StreamingHash() : state_(std::make_unique<State>()) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace weft {
 
@@ -20,6 +21,12 @@ struct Hash128 {
 };
 
 Hash128 hash128(std::span<const std::byte> data);
+
+// As formats write them: 16 lower-case hexadecimal digits for 64 bits, 32 for 128. Parsing raises a
+// UserError that starts with `what` for anything else.
+std::string hex64(std::uint64_t value);
+std::uint64_t parse_hex64(std::string_view text, std::string_view what);
+Hash128 parse_hash128(std::string_view text, std::string_view what);
 
 // The same two values over data that arrives in parts. Not thread-safe.
 class StreamingHash {

@@ -38,14 +38,17 @@ std::filesystem::path temporary_name(const std::filesystem::path& target) {
 }
 
 void sync_parent(const std::filesystem::path& path) {
-  const auto parent = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
-  const int fd = ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;  // durability of the name only; the data is already on disk
-  ::fsync(fd);
-  ::close(fd);
+  sync_directory(path.has_parent_path() ? path.parent_path() : std::filesystem::path("."));
 }
 
 }  // namespace
+
+void sync_directory(const std::filesystem::path& directory) {
+  const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;  // durability of the names only; the data is already on disk
+  ::fsync(fd);
+  ::close(fd);
+}
 
 MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);

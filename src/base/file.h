@@ -100,4 +100,7 @@ void write_file_atomically(const std::filesystem::path& path, std::span<const st
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
 std::string read_text_file(const std::filesystem::path& path);
 
+// Flushes a directory's names to disk, as far as the file system offers it.
+void sync_directory(const std::filesystem::path& directory);
+
 }  // namespace weft

@@ -81,13 +81,14 @@ SafetensorsFile load_safetensors(const std::filesystem::path& path) {
   const MappedFile file(path);
   SafetensorsLayout layout = read_safetensors_layout(file.bytes(), path.string());
   SafetensorsFile result{.tensors = {}, .metadata = std::move(layout.header.metadata)};
+  const std::byte* data = file.bytes().data() + layout.data_begin;
   for (const SafetensorsEntry& entry : layout.header.entries) {
     const at::ScalarType type = safetensors_scalar_type(
         entry.dtype, fmt::format("'{}' tensor '{}'", path.string(), entry.name));
     at::Tensor tensor = at::empty(entry.shape, type);
     // An empty tensor may have no memory at all.
     if (entry.end > entry.begin)
-      std::memcpy(tensor.data_ptr(), layout.data.data() + entry.begin, entry.end - entry.begin);
+      std::memcpy(tensor.data_ptr(), data + entry.begin, entry.end - entry.begin);
     result.tensors.push_back({entry.name, std::move(tensor)});
   }
   return result;

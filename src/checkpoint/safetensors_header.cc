@@ -265,24 +265,6 @@ void check_cover(const std::vector<SafetensorsEntry>& entries, std::uint64_t bas
 
 }  // namespace
 
-SafetensorsLayout read_safetensors_layout(std::span<const std::byte> bytes, std::string_view file) {
-  WEFT_USER_CHECK(bytes.size() >= kSafetensorsPrefixBytes,
-                  "'{}': too short for a safetensors file: expected at least {} bytes, got {}",
-                  file, kSafetensorsPrefixBytes, bytes.size());
-  std::uint64_t length = 0;
-  std::memcpy(&length, bytes.data(), sizeof(length));
-  const auto rest = bytes.subspan(kSafetensorsPrefixBytes);
-  WEFT_USER_CHECK(length <= rest.size(),
-                  "'{}' at offset 0: the header length is {} bytes, but only {} bytes follow it",
-                  file, length, rest.size());
-  WEFT_USER_CHECK(length <= kMaxSafetensorsHeaderBytes,
-                  "'{}' at offset 0: the header length is {} bytes, the format allows at most {}",
-                  file, length, kMaxSafetensorsHeaderBytes);
-  const std::string_view text(reinterpret_cast<const char*>(rest.data()), length);
-  const auto data = rest.subspan(length);
-  return {parse_safetensors_header(text, data.size(), file), data};
-}
-
 SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t data_bytes,
                                            std::string_view file) {
   WEFT_USER_CHECK(
@@ -306,6 +288,25 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t 
                            [](const SafetensorsEntry& e) { return std::pair(e.begin, e.end); });
   check_cover(header.entries, base, data_bytes, file);
   return header;
+}
+
+SafetensorsLayout read_safetensors_layout(std::span<const std::byte> bytes, std::string_view file) {
+  WEFT_USER_CHECK(bytes.size() >= kSafetensorsPrefixBytes,
+                  "'{}': too short for a safetensors file: expected at least {} bytes, got {}",
+                  file, kSafetensorsPrefixBytes, bytes.size());
+  std::uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof(length));
+  const std::uint64_t left = bytes.size() - kSafetensorsPrefixBytes;
+  WEFT_USER_CHECK(length <= left,
+                  "'{}' at offset 0: the header length is {} bytes, but only {} bytes follow it",
+                  file, length, left);
+  WEFT_USER_CHECK(length <= kMaxSafetensorsHeaderBytes,
+                  "'{}' at offset 0: the header length is {} bytes, the format allows at most {}",
+                  file, length, kMaxSafetensorsHeaderBytes);
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kSafetensorsPrefixBytes,
+                              length);
+  return {.header = parse_safetensors_header(text, left - length, file),
+          .data_begin = kSafetensorsPrefixBytes + length};
 }
 
 std::string format_safetensors_header(const SafetensorsHeader& header) {

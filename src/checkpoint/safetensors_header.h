@@ -29,19 +29,19 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
-// The header of a whole file; the data are what follows it. `file` names the file in messages.
-// Nothing is allocated before the stated length of the header agrees with the bytes that are there.
-struct SafetensorsLayout {
-  SafetensorsHeader header;
-  std::span<const std::byte> data;
-};
-SafetensorsLayout read_safetensors_layout(std::span<const std::byte> bytes, std::string_view file);
-
 // `text`: the header's bytes, which start at file offset 8. `data_bytes`: what follows them in the
 // file. `file` names the file in messages. Every rule is checked, also that the entries cover the
 // data exactly.
 SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t data_bytes,
                                            std::string_view file);
+
+// A whole file in memory: its length prefix and header checked against its size, before anything is
+// allocated.
+struct SafetensorsLayout {
+  SafetensorsHeader header;
+  std::uint64_t data_begin = 0;  // offset of the data in the file
+};
+SafetensorsLayout read_safetensors_layout(std::span<const std::byte> bytes, std::string_view file);
 
 // The header's JSON, padded with spaces so that the data starts at a multiple of 8 bytes.
 std::string format_safetensors_header(const SafetensorsHeader& header);

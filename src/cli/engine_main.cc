@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "cli/program.h"
 #include "cli/train_command.h"
+#include "train/stop_signal.h"
 
 namespace {
 
@@ -20,6 +21,7 @@ void check_build_id() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  weft::install_stop_signals();
   try {
     check_build_id();
   } catch (const weft::UserError& error) {

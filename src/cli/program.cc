@@ -86,12 +86,17 @@ int run_program(CLI::App& app, int argc, char** argv) {
     return app.exit(request);
   } catch (const CLI::CallForVersion& request) {
     return app.exit(request);
+  } catch (const CLI::RuntimeError& end) {
+    const int failed = flush_results();  // a command's own exit code
+    return failed != 0 ? failed : end.get_exit_code();
   } catch (const CLI::ParseError& error) {
     log_error("{}", with_suggestions(app, error, argc, argv));
     return kExitUsage;
   } catch (const UserError& error) {
     log_error("{}", error.what());
     return kExitUsage;
+  } catch (const PeerFailure&) {
+    return kExitFailed;  // the rank that failed says why
   } catch (const std::exception& error) {
     log_error("{}", error.what());
     return kExitFailed;

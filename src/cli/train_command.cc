@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "train/config.h"
 #include "train/trainer.h"
 
@@ -16,36 +17,65 @@ struct TrainArguments {
   std::int64_t ranks = 0;  // 0: not given
   std::string replay;
   bool save_plans = false;
+  std::vector<std::string> allow;
 };
 
-// Set by launchers whose transport this build does not hold. Ignoring them would train N separate
-// models.
-void refuse_foreign_launcher() {
-  struct Launcher {
-    const char* size_variable;
-    const char* name;
-  };
-  for (const Launcher& launcher :
-       {Launcher{"OMPI_COMM_WORLD_SIZE", "mpirun"}, Launcher{"PMI_SIZE", "mpirun"},
-        Launcher{"SLURM_STEP_NUM_TASKS", "srun"}, Launcher{"WORLD_SIZE", "torchrun"}}) {
-    const char* size = std::getenv(launcher.size_variable);
-    WEFT_USER_CHECK(size == nullptr || std::string(size) == "1",
-                    "started by {} with {}={}, but this build has only the thread transport, so "
-                    "every process would "
-                    "train a model of its own; start it once, with --ranks {}",
-                    launcher.name, launcher.size_variable, size, size);
+// Stopped on request before its last step; started again, it goes on. EX_TEMPFAIL of sysexits.h.
+constexpr int kExitStopped = 75;
+
+TrainingJob make_job(const TrainArguments& arguments, const std::vector<std::string>& rest) {
+  std::vector<Override> overrides = parse_overrides(rest);
+  if (arguments.ranks > 0) overrides.push_back({"train.ranks", std::to_string(arguments.ranks)});
+  return {.config = load_train_config(arguments.config, overrides),
+          .replay = arguments.replay,
+          .save_plans = arguments.save_plans,
+          .allowances = parse_allowances(arguments.allow)};
+}
+
+// The launcher has decided how many ranks there are; --ranks may only agree.
+TrainingJob make_process_job(const TrainArguments& arguments, const std::vector<std::string>& rest,
+                             const LaunchPlace& place) {
+  WEFT_USER_CHECK(arguments.ranks == 0 || arguments.ranks == place.size,
+                  "--ranks {}, but {} started {} processes, each of which is one rank; leave "
+                  "--ranks out, or start {} processes",
+                  arguments.ranks, to_string(place.launcher), place.size, arguments.ranks);
+  TrainingJob job = make_job(arguments, rest);
+  const std::int64_t configured = job.config.train.ranks;
+  if (place.rank == 0 && configured != 1 && configured != place.size) {
+    log_warn("train.ranks is {}, but {} started {} processes: there are {} ranks", configured,
+             to_string(place.launcher), place.size, place.size);
   }
+  return job;
+}
+
+// Joining is done with the limits of the configuration, if it can be read; what is wrong with it is
+// said once, by make_job inside the job.
+ProcessTraining process_training(const TrainArguments& arguments,
+                                 const std::vector<std::string>& rest, const LaunchPlace& place) {
+  ProcessTraining process{.place = place};
+  try {
+    const CommConfig comm = make_job(arguments, rest).config.comm;
+    process.wait_limit =
+        std::chrono::nanoseconds(static_cast<std::int64_t>(comm.wait_limit_s * 1e9));
+    process.check_messages = comm.check_messages;
+  } catch (const UserError&) {
+  }
+  return process;
+}
+
+LoopEnd train(const TrainArguments& arguments, const std::vector<std::string>& rest) {
+  const LaunchPlace place = find_launch_place([](const char* name) { return std::getenv(name); });
+  if (place.launcher == Launcher::kNone) return run_training(make_job(arguments, rest));
+  WEFT_USER_CHECK(place.launcher != Launcher::kTorchrun,
+                  "started by torchrun ({}), which cannot join processes into one MPI job; use "
+                  "mpirun, srun --mpi=pmix, or weft train --launch mpi --ranks {}",
+                  place.evidence, place.size);
+  return run_training_process(process_training(arguments, rest, place),
+                              [&] { return make_process_job(arguments, rest, place); });
 }
 
 void run_train(const TrainArguments& arguments, const std::vector<std::string>& rest) {
-  refuse_foreign_launcher();
-  std::vector<Override> overrides = parse_overrides(rest);
-  if (arguments.ranks > 0) overrides.push_back({"train.ranks", std::to_string(arguments.ranks)});
-  TrainingJob job;
-  job.config = load_train_config(arguments.config, overrides);
-  job.replay = arguments.replay;
-  job.save_plans = arguments.save_plans;
-  run_training(job);
+  if (train(arguments, rest) == LoopEnd::kStopped) throw CLI::RuntimeError(kExitStopped);
 }
 
 }  // namespace
@@ -56,13 +86,17 @@ void add_train_command(CLI::App& app) {
   command->add_option("--config", arguments->config, "Configuration file (TOML)")->required();
   command
       ->add_option("--ranks", arguments->ranks,
-                   "Number of ranks, as threads of this process; same as --train.ranks")
+                   "Number of ranks; same as --train.ranks. Threads of this process, unless a "
+                   "launcher (mpirun, srun) started one process for each")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
   command->add_option(
       "--plan", arguments->replay,
       "Replay a saved plan: one plan file, or a folder of them, one per step, instead of planning");
   command->add_flag("--save-plans", arguments->save_plans,
                     "Write every step's plan to OUT/plans/step-NNNNNN.plan");
+  command->add_option("--allow", arguments->allow,
+                      "Continue although it changes what the run does; data-order: which sequences "
+                      "the next steps hold");
   command->allow_extras();
   command->footer("Every key of the configuration is also an option, --section.key VALUE:\n\n" +
                   train_config_help());

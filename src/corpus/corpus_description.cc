@@ -1,6 +1,5 @@
 #include "corpus/corpus_description.h"
 
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -14,19 +13,9 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kFormat = "weft-corpus";
 
-std::string hex(std::uint64_t value) { return fmt::format("{:016x}", value); }
-
-std::uint64_t parse_hex(std::string_view text, const std::string& what) {
-  std::uint64_t value = 0;
-  const auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
-  WEFT_USER_CHECK(text.size() == 16 && status == std::errc() && rest == text.data() + text.size(),
-                  "{}: expected 16 hexadecimal digits, found '{}'", what, text);
-  return value;
-}
-
 std::string checksum_of(const Json& json) {
   const std::string text = json.dump();
-  return hex(checksum64(std::as_bytes(std::span(text.data(), text.size()))));
+  return hex64(checksum64(std::as_bytes(std::span(text.data(), text.size()))));
 }
 
 Json to_json(const BuildDescription& build) {
@@ -66,23 +55,24 @@ Json to_json(const CorpusDescription& description) {
   for (std::size_t i = 0; i < description.shards.size(); ++i) {
     shards.push_back({{"file", shard_file_name(static_cast<std::int64_t>(i)).string()},
                       {"num_tokens", description.shards[i].num_tokens},
-                      {"checksum", hex(description.shards[i].checksum)}});
+                      {"checksum", hex64(description.shards[i].checksum)}});
   }
-  return {{"format", kFormat},
-          {"version", kCorpusVersion},
-          {"tokenizer",
-           {{"name", description.tokenizer.name},
-            {"vocab_size", description.tokenizer.vocab_size},
-            {"end_token", description.tokenizer.end_token}}},
-          {"token_width", to_string(description.width)},
-          {"num_documents", description.num_documents},
-          {"num_tokens", description.num_tokens},
-          {"num_targets", description.num_targets},
-          {"shard_tokens", description.shard_tokens},
-          {"shards", shards},
-          {"index", {{"file", kDocumentIndexFile}, {"checksum", hex(description.index_checksum)}}},
-          {"hash", description.hash.hex()},
-          {"build", to_json(description.build)}};
+  return {
+      {"format", kFormat},
+      {"version", kCorpusVersion},
+      {"tokenizer",
+       {{"name", description.tokenizer.name},
+        {"vocab_size", description.tokenizer.vocab_size},
+        {"end_token", description.tokenizer.end_token}}},
+      {"token_width", to_string(description.width)},
+      {"num_documents", description.num_documents},
+      {"num_tokens", description.num_tokens},
+      {"num_targets", description.num_targets},
+      {"shard_tokens", description.shard_tokens},
+      {"shards", shards},
+      {"index", {{"file", kDocumentIndexFile}, {"checksum", hex64(description.index_checksum)}}},
+      {"hash", description.hash.hex()},
+      {"build", to_json(description.build)}};
 }
 
 TokenWidth parse_width(const std::string& text, const std::string& what) {
@@ -105,13 +95,11 @@ CorpusDescription from_json(const Json& json, const std::string& what) {
   description.shard_tokens = json.at("shard_tokens").get<std::int64_t>();
   for (const Json& shard : json.at("shards")) {
     description.shards.push_back({shard.at("num_tokens").get<std::int64_t>(),
-                                  parse_hex(shard.at("checksum").get<std::string>(), what)});
+                                  parse_hex64(shard.at("checksum").get<std::string>(), what)});
   }
-  description.index_checksum = parse_hex(json.at("index").at("checksum").get<std::string>(), what);
-  const auto hash = json.at("hash").get<std::string>();
-  WEFT_USER_CHECK(hash.size() == 32, "{}: expected a hash of 32 digits, found '{}'", what, hash);
-  description.hash = {parse_hex(std::string_view(hash).substr(0, 16), what),
-                      parse_hex(std::string_view(hash).substr(16), what)};
+  description.index_checksum =
+      parse_hex64(json.at("index").at("checksum").get<std::string>(), what);
+  description.hash = parse_hash128(json.at("hash").get<std::string>(), what);
   description.build = build_from_json(json.at("build"), what);
   return description;
 }

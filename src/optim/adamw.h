@@ -32,6 +32,9 @@ class AdamW {
   // finite gradients.
   void update(ParameterSet& parameters, double lr, double gradient_scale);
 
+  // Continues after `num_updates` updates; the caller writes the moments through the views below.
+  void set_num_updates(std::int64_t num_updates) { num_updates_ = num_updates; }
+
   std::int64_t num_updates() const { return num_updates_; }           // t; bias correction uses it
   const at::Tensor& first_moments() const { return first_moments_; }  // [P]
   const at::Tensor& second_moments() const { return second_moments_; }  // [P]

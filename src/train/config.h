@@ -62,11 +62,14 @@ struct RunConfig {
   std::int64_t log_interval = 1;      // steps between printed lines; every step is in metrics.jsonl
   Bytes bucket_bytes = Bytes(4 << 20);  // of the gradient reduction
   std::string attention = "blocked";    // blocked | reference
+  std::int64_t save_interval = 100;     // steps between checkpoints; 0: only when the run ends
+  std::int64_t keep_last = 2;           // checkpoints that stay; 0: all
   friend bool operator==(const RunConfig&, const RunConfig&) = default;
 };
 
 struct CommConfig {
-  double wait_limit_s = 60;  // of every wait for another rank
+  double wait_limit_s = 60;    // of every wait for another rank
+  bool check_messages = true;  // both sides compare label and size (threads always do)
   friend bool operator==(const CommConfig&, const CommConfig&) = default;
 };
 

@@ -29,7 +29,7 @@ class PlanningFeed final : public PlanFeed {
     request_.sequences = next_sequences(order_);
     StepPlan plan = make_plan(request_);
     ++request_.options.step;
-    return {std::move(plan), order_.num_dropped_sequences()};
+    return {std::move(plan), order_.num_dropped_sequences(), order_.state()};
   }
 
  private:
@@ -40,7 +40,9 @@ class PlanningFeed final : public PlanFeed {
 class ReplayFeed final : public PlanFeed {
  public:
   ReplayFeed(DataOrder order, ReplayOptions options)
-      : order_(std::move(order)), options_(std::move(options)) {}
+      : order_(std::move(order)),
+        options_(std::move(options)),
+        position_(static_cast<std::size_t>(options_.first_step)) {}
 
   FedPlan next() override {
     const std::size_t num_plans = options_.files.size();
@@ -50,7 +52,7 @@ class ReplayFeed final : public PlanFeed {
     StepPlan plan = load_plan(options_.files[position_]);
     check(plan, options_.files[position_].string());
     ++position_;
-    return {std::move(plan), order_.num_dropped_sequences()};
+    return {std::move(plan), order_.num_dropped_sequences(), order_.state()};
   }
 
  private:
@@ -75,7 +77,7 @@ class ReplayFeed final : public PlanFeed {
 
   DataOrder order_;
   ReplayOptions options_;
-  std::size_t position_ = 0;
+  std::size_t position_;  // the next step
 };
 
 }  // namespace

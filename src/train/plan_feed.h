@@ -14,7 +14,8 @@ namespace weft {
 
 struct FedPlan {
   StepPlan plan;
-  std::int64_t dropped_sequences = 0;  // so far, by data.tail = "drop"
+  std::int64_t dropped_sequences = 0;  // by data.tail = "drop", since the feed was made
+  DataOrderState reader;               // after this step's sequences were taken
 };
 
 // A seam: tests feed plans of their own. Called by one thread at a time, in step order.
@@ -28,13 +29,14 @@ class PlanFeed {
 // sequences and step.
 std::unique_ptr<PlanFeed> make_planning_feed(DataOrder order, PlanRequest request);
 
-// Replays saved plans. Each is validated, and must hold exactly the sequences that the data order
-// gives to its step, for these ranks and this weighting; UserError otherwise. Strategy and capacity
-// are the plan's own.
+// Replays saved plans from step `first_step` on. Each is validated, and must hold exactly the
+// sequences that the data order gives to its step, for these ranks and this weighting; UserError
+// otherwise. Strategy and capacity are the plan's own.
 struct ReplayOptions {
   std::vector<std::filesystem::path> files;  // of step 0, 1, ...
   std::int32_t num_ranks = 1;
   LossWeighting weighting = LossWeighting::kToken;
+  std::int64_t first_step = 0;
 };
 std::unique_ptr<PlanFeed> make_replay_feed(DataOrder order, ReplayOptions options);
 // One plan file, or all *.plan files of a folder in name order. UserError when there is none.

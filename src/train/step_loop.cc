@@ -1,11 +1,13 @@
-// Every rank's loop over steps: rank 0 plans and sends slices, all train, rank 0 reports.
+#include "train/step_loop.h"
+
+#include <array>
+
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/collectives.h"
 #include "comm/thread/thread_world.h"
 #include "memory/counting_allocator.h"
 #include "plan/plan_slice.h"
-#include "train/trainer.h"
 
 namespace weft {
 namespace {
@@ -16,6 +18,7 @@ struct PlannedStep {
   StepMetrics metrics;  // what the plan says; rank 0 only
   PlanSlice slice;
   std::int64_t causal_pairs = 0;  // rank 0 only
+  DataOrderState reader;          // after this step's sequences were taken; rank 0 only
 };
 
 std::int64_t count_causal_pairs(const StepPlan& plan) {
@@ -35,8 +38,10 @@ PlannedStep plan_step(Communicator& comm, PlanAhead* plans, const StepLoop& loop
     const StepPlan& plan = prepared.fed.plan;
     describe_plan(plan, planned.metrics);
     planned.metrics.plan_hash = prepared.hash;
-    planned.metrics.dropped_sequences = prepared.fed.dropped_sequences;
+    planned.metrics.dropped_sequences =
+        loop.start.dropped_sequences + prepared.fed.dropped_sequences;
     planned.causal_pairs = count_causal_pairs(plan);
+    planned.reader = prepared.fed.reader;
     if (loop.on_plan) loop.on_plan(plan);
   }
   const auto bytes =
@@ -46,16 +51,21 @@ PlannedStep plan_step(Communicator& comm, PlanAhead* plans, const StepLoop& loop
 }
 
 // All ranks must hold slices of one plan; a mismatch would show later as a hang or, worse, as a
-// wrong gradient.
-void check_same_plan(Communicator& comm, const PlanSlice& slice) {
-  const std::array<std::int64_t, 2> mine = {static_cast<std::int64_t>(slice.plan_hash.high),
-                                            static_cast<std::int64_t>(slice.plan_hash.low)};
+// wrong gradient. Returns whether any rank was asked to stop: every rank learns it here.
+bool check_same_plan(Communicator& comm, const PlanSlice& slice, bool stop_requested) {
+  const std::array<std::int64_t, 3> mine = {static_cast<std::int64_t>(slice.plan_hash.high),
+                                            static_cast<std::int64_t>(slice.plan_hash.low),
+                                            stop_requested ? 1 : 0};
   const auto all =
       gather_all<std::int64_t>(comm, mine, {.operation = "plan hash", .step = slice.step});
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    WEFT_CHECK_EQ(all[i], mine[i % 2], "rank {} has another plan than rank {} at step {}", i / 2,
-                  comm.rank(), slice.step);
+  bool stop = false;
+  for (std::size_t r = 0; r < all.size() / mine.size(); ++r) {
+    const auto* const theirs = all.data() + r * mine.size();
+    WEFT_CHECK(theirs[0] == mine[0] && theirs[1] == mine[1],
+               "rank {} has another plan than rank {} at step {}", r, comm.rank(), slice.step);
+    stop = stop || theirs[2] != 0;
   }
+  return stop;
 }
 
 std::vector<RankMeasures> gather_measures(Communicator& comm, const RankMeasures& mine,
@@ -92,59 +102,153 @@ void finish_metrics(const StepLoop& loop, const PlannedStep& planned, const Step
   metrics.mfu = static_cast<double>(flops.value()) / (metrics.times.step_s * loop.peak_flops_per_s);
 }
 
-void run_rank(const StepLoop& loop, const SequenceSource& source, PlanFeed& feed,
-              Communicator& comm) {
-  set_compute_threads(loop.threads_per_rank);
-  AllocationCounter memory;
-  const AllocationScope counting(memory);
-  ParameterSet parameters(loop.model, loop.dtype);
-  parameters.initialize(loop.seed);
-  const auto kernel = make_attention_kernel(loop.attention);
-  Decoder decoder(loop.model, parameters, *kernel);
-  AdamW optimizer(parameters, loop.optimizer);
-  RankState state{.comm = comm,
-                  .source = source,
-                  .parameters = parameters,
-                  .decoder = decoder,
-                  .optimizer = optimizer,
-                  .schedule = loop.schedule,
-                  .options = loop.step_options};
-  const bool reports = comm.rank() == kPlanner;
-  std::unique_ptr<PlanAhead> plans;
-  if (reports) plans = std::make_unique<PlanAhead>(feed, loop.num_ranks, loop.num_steps);
-  PhaseClock clock(comm);
-  for (std::int64_t step = 0; step < loop.num_steps; ++step) {
-    clock.start(Phase::kPlan);
-    memory.reset_peak();
-    const Bytes ring_bytes_before = comm.stats(Channel::kRing).bytes_sent;
-    PlannedStep planned = plan_step(comm, plans.get(), loop, step);
-    check_same_plan(comm, planned.slice);
-    const StepOutcome outcome = train_step(state, planned.slice, clock);
-    const RankMeasures mine{
-        .times = outcome.times,
-        .exchange_bytes = comm.stats(Channel::kRing).bytes_sent - ring_bytes_before,
-        .peak_bytes = memory.peak()};
-    const auto measures = gather_measures(comm, mine, step);
-    if (!reports) continue;
-    planned.metrics.skipped_steps = state.skipped_steps;
-    finish_metrics(loop, planned, outcome, measures, planned.metrics);
-    if (loop.on_step) loop.on_step(planned.metrics);
+// What one rank holds during the run.
+class RankLoop {
+ public:
+  RankLoop(const StepLoop& loop, const SequenceSource& source, PlanFeed* feed, Communicator& comm,
+           AllocationCounter& memory);
+  LoopEnd run();
+
+ private:
+  bool reports() const { return comm_.rank() == kPlanner; }
+  void run_step(PlannedStep& planned, Bytes ring_bytes_before);
+  bool save();  // false: it failed, and every rank knows
+
+  const StepLoop& loop_;
+  Communicator& comm_;
+  ParameterSet parameters_;
+  std::unique_ptr<AttentionKernel> kernel_;
+  Decoder decoder_;
+  AdamW optimizer_;
+  RankState state_;
+  PhaseClock clock_;
+  AllocationCounter& memory_;
+  std::unique_ptr<PlanAhead> plans_;  // rank 0 only
+  RunPosition position_;              // `reader` and `dropped_sequences` are right on rank 0 only
+  std::int64_t saved_step_ = -1;
+};
+
+RankLoop::RankLoop(const StepLoop& loop, const SequenceSource& source, PlanFeed* feed,
+                   Communicator& comm, AllocationCounter& memory)
+    : loop_(loop),
+      comm_(comm),
+      parameters_(loop.model, loop.dtype),
+      kernel_(make_attention_kernel(loop.attention)),
+      decoder_(loop.model, parameters_, *kernel_),
+      optimizer_(parameters_, loop.optimizer),
+      state_{.comm = comm,
+             .source = source,
+             .parameters = parameters_,
+             .decoder = decoder_,
+             .optimizer = optimizer_,
+             .schedule = loop.schedule,
+             .options = loop.step_options,
+             .skipped_steps = loop.start.step - loop.start.num_updates},
+      clock_(comm),
+      memory_(memory),
+      position_(loop.start) {
+  if (loop.load_from.empty()) {
+    parameters_.initialize(loop.seed);
+  } else {
+    load_checkpoint(comm, loop.load_from, parameters_, optimizer_);
+    saved_step_ = loop.start.step;
   }
-  if (reports && loop.on_end) loop.on_end(parameters);
+  if (reports()) {
+    WEFT_CHECK(feed != nullptr, "rank {} plans and needs a feed", comm.rank());
+    plans_ = std::make_unique<PlanAhead>(*feed, loop.num_ranks, loop.num_steps - loop.start.step);
+  }
+}
+
+LoopEnd RankLoop::run() {
+  LoopEnd end = LoopEnd::kFinished;
+  while (position_.step < loop_.num_steps) {
+    clock_.start(Phase::kPlan);
+    memory_.reset_peak();
+    const Bytes ring_bytes_before = comm_.stats(Channel::kRing).bytes_sent;
+    PlannedStep planned = plan_step(comm_, plans_.get(), loop_, position_.step);
+    if (check_same_plan(comm_, planned.slice, loop_.stop_requested && loop_.stop_requested())) {
+      end = LoopEnd::kStopped;
+      break;
+    }
+    run_step(planned, ring_bytes_before);
+    const bool due = loop_.save_interval > 0 && position_.step % loop_.save_interval == 0;
+    if (due && position_.step < loop_.num_steps) save();
+  }
+  if (saved_step_ != position_.step && !save()) {
+    throw IoError("the last save failed, see above; what was saved earlier is untouched");
+  }
+  if (reports() && end == LoopEnd::kFinished && loop_.on_finished) loop_.on_finished(parameters_);
+  return end;
+}
+
+void RankLoop::run_step(PlannedStep& planned, Bytes ring_bytes_before) {
+  const StepOutcome outcome = train_step(state_, planned.slice, clock_);
+  const RankMeasures mine{
+      .times = outcome.times,
+      .exchange_bytes = comm_.stats(Channel::kRing).bytes_sent - ring_bytes_before,
+      .peak_bytes = memory_.peak()};
+  const auto measures = gather_measures(comm_, mine, position_.step);
+  ++position_.step;
+  position_.num_updates = optimizer_.num_updates();
+  if (!reports()) return;
+  position_.reader = planned.reader;
+  position_.dropped_sequences = planned.metrics.dropped_sequences;
+  planned.metrics.skipped_steps = state_.skipped_steps;
+  if (!loop_.load_from.empty()) planned.metrics.resumed_at = loop_.start.step;
+  finish_metrics(loop_, planned, outcome, measures, planned.metrics);
+  if (loop_.on_step) loop_.on_step(planned.metrics);
+}
+
+bool RankLoop::save() {
+  if (loop_.checkpoints.folder.empty()) return true;
+  const auto start = std::chrono::steady_clock::now();
+  const auto failure = save_checkpoint(
+      comm_, loop_.checkpoints, position_.step,
+      {.position = position_, .corpus_hash = loop_.corpus_hash, .config = loop_.config},
+      parameters_, optimizer_);
+  if (failure) {
+    if (reports()) {
+      log_warn("step {} could not be saved: rank {}: {}; earlier checkpoints are untouched",
+               position_.step, failure->rank, failure->reason);
+    }
+    return false;
+  }
+  saved_step_ = position_.step;
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  if (reports() && loop_.on_saved) loop_.on_saved(position_, elapsed.count());
+  return true;
 }
 
 }  // namespace
 
-void run_step_loop(const StepLoop& loop, const SequenceSource& source, PlanFeed& feed) {
+void prepare_process(std::int32_t threads_per_rank) {
   install_counting_allocator();
-  if (!set_blas_threads(loop.threads_per_rank)) {
+  if (!set_blas_threads(threads_per_rank)) {
     log_warn(
-        "the BLAS in use ({}) does not let its threads be set: {} ranks may share cores badly; "
+        "the BLAS in use ({}) does not let its threads be set: ranks may share cores badly; "
         "install OpenBLAS",
-        blas_description(), loop.num_ranks);
+        blas_description());
   }
+}
+
+LoopEnd run_steps(const StepLoop& loop, const SequenceSource& source, PlanFeed* feed,
+                  Communicator& comm) {
+  WEFT_CHECK_EQ(comm.size(), loop.num_ranks, "the world has another size than the plans");
+  set_compute_threads(loop.threads_per_rank);
+  AllocationCounter memory;
+  const AllocationScope counting(memory);
+  return RankLoop(loop, source, feed, comm, memory).run();
+}
+
+LoopEnd run_step_loop(const StepLoop& loop, const SequenceSource& source, PlanFeed& feed) {
+  prepare_process(loop.threads_per_rank);
+  LoopEnd end = LoopEnd::kFinished;
   run_thread_ranks({.num_ranks = loop.num_ranks, .wait_limit = loop.wait_limit},
-                   [&](Communicator& comm) { run_rank(loop, source, feed, comm); });
+                   [&](Communicator& comm) {
+                     const LoopEnd own = run_steps(loop, source, &feed, comm);
+                     if (comm.rank() == kPlanner) end = own;
+                   });
+  return end;
 }
 
 }  // namespace weft

@@ -70,10 +70,11 @@ std::string to_json_line(const StepMetrics& m) {
       number(t[Phase::kReduce]), number(t[Phase::kOptimizer]));
   line += fmt::format(
       R"("imbalance":{},"slowest_rank":{},"gap":{},"predicted_s":{},"exchange_bytes":{},"peak_bytes":{},)"
-      R"("sharded_sequences":{},"max_degree":{},"skipped_steps":{},"dropped_sequences":{},"plan_hash":"{}"}})",
+      R"("sharded_sequences":{},"max_degree":{},"skipped_steps":{},"dropped_sequences":{},"plan_hash":"{}",)"
+      R"("resumed_at":{}}})",
       number(m.imbalance), m.slowest_rank, number(m.gap), number(m.predicted_s), m.exchange_bytes,
       m.peak_bytes, m.sharded_sequences, m.max_degree, m.skipped_steps, m.dropped_sequences,
-      m.plan_hash.hex());
+      m.plan_hash.hex(), m.resumed_at ? std::to_string(*m.resumed_at) : "null");
   return line;
 }
 

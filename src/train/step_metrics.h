@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -36,6 +37,7 @@ struct StepMetrics {
   std::int64_t skipped_steps = 0;      // so far
   std::int64_t dropped_sequences = 0;  // so far, by data.tail = "drop"
   Hash128 plan_hash;
+  std::optional<std::int64_t> resumed_at;  // the step at which this process took the run up again
 };
 
 // What each rank contributes; gathered on every rank.

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "checkpoint/checkpoint_manifest.h"
 #include "cost/reference_cost.h"
 #include "plan/plan_codec.h"
 #include "plan/plan_slice.h"
@@ -138,6 +139,17 @@ void write_safetensors(const SeedFolder& seeds) {
   seeds.write("safetensors", "empty", fmt::format("{}{{}}", '\1'));
 }
 
+void write_manifests(const SeedFolder& seeds) {
+  CheckpointManifest manifest;
+  manifest.position = {
+      .step = 3, .num_updates = 2, .reader = {.seed = 1, .epoch = 1, .position = 4}};
+  manifest.files = {{"state-0.safetensors", 100, 7}, {"state-1.safetensors", 50, 8}};
+  manifest.tensors = {{"parameter/a", "F32", {2, 3}, {{0, 0, 4}, {1, 4, 6}}},
+                      {"first_moment/b", "F64", {}, {{1, 0, 1}}}};
+  seeds.write("manifest", "as_it_is", fmt::format("{}{}", '\0', encode_manifest(manifest)));
+  seeds.write("manifest", "sealed", fmt::format("{}{}", '\1', encode_manifest(manifest)));
+}
+
 void write_configs(const SeedFolder& seeds) {
   const std::string needed =
       "[model]\nhidden_size = 8\nnum_layers = 1\nnum_heads = 2\nnum_kv_heads = 1\nhead_dim = 4\n"
@@ -169,6 +181,7 @@ int main(int argc, char** argv) {
   weft::fuzz::write_corpus_files(seeds);
   weft::fuzz::write_documents(seeds);
   weft::fuzz::write_safetensors(seeds);
+  weft::fuzz::write_manifests(seeds);
   weft::fuzz::write_configs(seeds);
   return 0;
 }

@@ -46,7 +46,9 @@ class ThreadTransfer final : public Transfer {
   ThreadTransfer(const ThreadTransfer&) = delete;
   ThreadTransfer& operator=(const ThreadTransfer&) = delete;
 
-  void post() { world_.post(pending_); }
+  void post(std::span<const SendOp> sends, std::span<const RecvOp> recvs) {
+    world_.post(pending_, sends, recvs);
+  }
 
   void wait() override {
     const BlockedTime blocked(stats_);
@@ -104,7 +106,7 @@ class ThreadCommunicator final : public Communicator {
     ChannelStats& stats = stats_[static_cast<std::size_t>(channel)];
     auto transfer =
         std::make_unique<ThreadTransfer>(world_, stats, rank_, channel, label, sends, recvs);
-    transfer->post();
+    transfer->post(sends, recvs);
     stats.messages_sent += static_cast<std::int64_t>(sends.size());
     for (const SendOp& send : sends) stats.bytes_sent += send.bytes;
     return Handle(std::move(transfer));

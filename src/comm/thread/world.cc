@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <map>
 #include <utility>
 
 #include "base/error.h"
-#include "comm/thread/wait_report.h"
+#include "comm/wait_report.h"
 
 namespace weft::thread_transport {
 namespace {
@@ -25,6 +26,32 @@ void copy(const PostedOp& a, const PostedOp& b) {
   std::memcpy(recv.recv_data, send.send_data, static_cast<std::size_t>(a.bytes.value()));
 }
 
+std::vector<OutstandingSum> outstanding_of(const PendingTransfer& transfer) {
+  std::map<std::pair<Rank, bool>, OutstandingSum> sums;
+  for (const PostedOp& op : transfer.ops) {
+    if (op.state != OpState::kQueued && op.state != OpState::kUnposted) continue;
+    OutstandingSum& sum = sums[{op.peer, op.is_send}];
+    sum.peer = op.peer;
+    sum.is_send = op.is_send;
+    ++sum.count;
+    sum.bytes += op.bytes;
+  }
+  std::vector<OutstandingSum> outstanding;
+  for (const auto& [key, sum] : sums) outstanding.push_back(sum);
+  return outstanding;
+}
+
+OpenTransfer open_transfer(const PendingTransfer& transfer) {
+  return {transfer.rank, transfer.label, transfer.channel, outstanding_of(transfer)};
+}
+
+std::string mismatch_of(const PostedOp& a, const PostedOp& b) {
+  const auto side = [](const PostedOp& op) {
+    return MessageSide{op.owner->rank, op.bytes, describe(op.owner->label)};
+  };
+  return mismatch_report(a.owner->channel, side(a.is_send ? a : b), side(a.is_send ? b : a));
+}
+
 std::string report_failure(const Failure& failure) {
   return fmt::format("rank {} failed: {}", failure.rank, failure.reason);
 }
@@ -38,15 +65,15 @@ World::World(const ThreadWorldOptions& options)
              static_cast<std::size_t>(options.num_ranks) * kNumChannels),
       ranks_(static_cast<std::size_t>(options.num_ranks)) {}
 
-void World::post(PendingTransfer& transfer) {
+void World::post(PendingTransfer& transfer, std::span<const SendOp> sends,
+                 std::span<const RecvOp> recvs) {
   bool failed = false;
   {
     const std::scoped_lock lock(mutex_);
     throw_if_failed(transfer.rank);
     RankState& me = state_of(transfer.rank);
-    me.last_label = transfer.label;
-    me.last_channel = transfer.channel;
     me.since = Clock::now();
+    me.posts.record(transfer.channel, transfer.label, sends, recvs, me.since);
     for (PostedOp& op : transfer.ops) {
       place(op);
       failed = failure_.has_value();
@@ -77,11 +104,12 @@ void World::wait(PendingTransfer& transfer) {
   std::string own_failure;
   while (!failure_ && transfer.num_pending > 0) {
     if (const PostedOp* op = op_nobody_will_match(transfer)) {
-      own_failure = finished_report(*op);
+      own_failure = finished_report(open_transfer(transfer), op->peer, op->is_send, op->bytes);
     } else if (transfer.num_pending == transfer.num_copying) {
       me.wake.wait(lock);  // a copy under way ends by itself
     } else if (const auto now = Clock::now(); now >= deadline) {
-      own_failure = timeout_report(ranks_, transfer, wait_limit_, now);
+      own_failure = timeout_report(open_transfer(transfer), elapsed_between(start, now),
+                                   wait_limit_, [&](Rank rank) { return activity_of(rank, now); });
     } else {
       me.wake.wait_until(lock, deadline);
     }
@@ -99,7 +127,7 @@ void World::cancel(PendingTransfer& transfer) noexcept {
   const bool unmatched = transfer.num_pending > transfer.num_copying;
   if (unmatched && !failure_) {
     RankState& me = state_of(transfer.rank);
-    std::string reason = dropped_report(transfer);
+    std::string reason = dropped_report(open_transfer(transfer));
     if (std::uncaught_exceptions() > 0) {
       if (me.dropped.empty()) me.dropped = std::move(reason);
       withdraw_all(transfer.rank);
@@ -148,7 +176,7 @@ void World::place(PostedOp& op) {
     return;
   }
   if (op.bytes != other->bytes || op.owner->label != other->owner->label) {
-    set_failure(op.owner->rank, mismatch_report(op, *other));
+    set_failure(op.owner->rank, mismatch_of(op, *other));
     return;
   }
   unlink(lane, *other);
@@ -221,6 +249,20 @@ void World::withdraw_all(Rank rank) {
       }
     }
   }
+}
+
+RankActivity World::activity_of(Rank rank, Clock::time_point now) const {
+  const RankState& state = ranks_[static_cast<std::size_t>(rank.value())];
+  RankActivity activity{.finished = state.finished,
+                        .waiting = state.waiting != nullptr,
+                        .since = elapsed_between(state.since, now),
+                        .dropped = state.dropped,
+                        .posts = state.posts.newest_first(now)};
+  if (state.waiting == nullptr) return activity;
+  activity.wait_label = describe(state.waiting->label);
+  activity.wait_channel = state.waiting->channel;
+  activity.outstanding = outstanding_of(*state.waiting);
+  return activity;
 }
 
 const PostedOp* World::op_nobody_will_match(const PendingTransfer& transfer) const {

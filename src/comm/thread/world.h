@@ -17,15 +17,17 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "comm/activity.h"
 #include "comm/communicator.h"
 #include "comm/thread/thread_world.h"
 
 namespace weft::thread_transport {
 
-using Clock = std::chrono::steady_clock;
+using Clock = CommClock;
 
 enum class OpState : std::uint8_t { kUnposted, kQueued, kCopying, kDone };
 
@@ -60,8 +62,7 @@ struct RankState {
   std::condition_variable wake;
   const PendingTransfer* waiting = nullptr;  // inside wait() for it
   Clock::time_point since{};                 // start of that wait, or of the last post
-  std::optional<OpLabel> last_label;         // of the last post
-  Channel last_channel{};
+  PostLog posts;
   bool finished = false;  // its body returned
   // Not empty: an exception passed by and dropped a handle. Becomes the reason of an abort at the
   // rank's next call or end, unless the rank first says what the exception was.
@@ -82,7 +83,9 @@ class World {
   std::int32_t size() const { return num_ranks_; }
   std::chrono::nanoseconds wait_limit() const { return wait_limit_; }
 
-  void post(PendingTransfer& transfer);  // throws CommError; then the transfer must be cancelled
+  // Throws CommError; then the transfer must be cancelled. sends and recvs: what ops were made of.
+  void post(PendingTransfer& transfer, std::span<const SendOp> sends,
+            std::span<const RecvOp> recvs);
   void wait(PendingTransfer& transfer);  // throws CommError; then the transfer is cancelled
   void cancel(PendingTransfer& transfer) noexcept;  // afterwards nobody touches its buffers
   void fail(Rank rank, std::string_view reason) noexcept;
@@ -104,6 +107,7 @@ class World {
   void complete(PostedOp& op);
   void release(PendingTransfer& transfer, std::unique_lock<std::mutex>& lock);
   void withdraw_all(Rank rank);  // its queued ops; its next call or end fails the world
+  RankActivity activity_of(Rank rank, Clock::time_point now) const;
   const PostedOp* op_nobody_will_match(const PendingTransfer& transfer) const;
   void set_failure(Rank rank, std::string reason);
   void throw_if_failed(Rank rank);

@@ -1,0 +1,179 @@
+#include "train/run_setup.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "base/error.h"
+#include "cost/cpu_estimate.h"
+#include "train/resume.h"
+
+namespace weft {
+namespace {
+
+// Of one rank, so that the ranks of this host fill its cores.
+std::int32_t settle_threads(const TrainConfig& config, std::int32_t ranks_on_host) {
+  const auto cores = static_cast<std::int64_t>(std::max(1u, std::thread::hardware_concurrency()));
+  const std::int64_t asked = config.train.threads_per_rank;
+  WEFT_USER_CHECK(asked <= cores,
+                  "train.threads_per_rank is {}, but this machine has {} cores; set at most that, "
+                  "or 0 for cores / ranks",
+                  asked, cores);
+  const std::int64_t share = std::max<std::int64_t>(1, cores / ranks_on_host);
+  return static_cast<std::int32_t>(asked > 0 ? asked : share);
+}
+
+// The tokenizer decides the vocabulary unless the configuration asks for a larger one.
+TrainConfig settle(TrainConfig config, const Corpus& corpus, std::int32_t num_ranks) {
+  config.train.ranks = num_ranks;
+  const std::int64_t needed = corpus.description().tokenizer.vocab_size;
+  if (config.model.vocab_size == 0) config.model.vocab_size = needed;
+  WEFT_USER_CHECK(config.model.vocab_size >= needed,
+                  "model.vocab_size is {}, but the corpus '{}' was tokenised with {} ids; set at "
+                  "least that, or 0",
+                  config.model.vocab_size, config.data.corpus, needed);
+  check_model_config(config.model);
+  return config;
+}
+
+CostModel cost_model_of(const TrainConfig& config) {
+  const ModelConfig& model = config.model;
+  if (config.plan.cost.empty()) {
+    const bool wide = parse_dtype(config.train.dtype, "train.dtype") == at::kDouble;
+    return estimate_cpu_cost({.num_layers = model.num_layers,
+                              .hidden_size = model.hidden_size,
+                              .query_size = model.num_heads * model.head_dim,
+                              .kv_size = model.num_kv_heads * model.head_dim,
+                              .intermediate_size = model.intermediate_size,
+                              .vocab_size = model.vocab_size,
+                              .element_bytes = wide ? 8 : 4});
+  }
+  CostModel cost = load_cost_model(config.plan.cost);
+  WEFT_USER_CHECK(cost.num_layers == model.num_layers,
+                  "plan.cost '{}' is for {} layers, but model.num_layers is {}; use a cost file of "
+                  "this model",
+                  config.plan.cost, cost.num_layers, model.num_layers);
+  return cost;
+}
+
+PlanRequest plan_request(const TrainConfig& config, const CostModel& cost) {
+  PlanRequest request;
+  const auto num_ranks = static_cast<std::int32_t>(config.train.ranks);
+  request.cluster = uniform_cluster(num_ranks, num_ranks);
+  request.cost = cost;
+  request.options.strategy = config.plan.strategy;
+  request.options.capacity = config.plan.capacity;
+  request.options.max_context = config.data.max_context;
+  request.options.weighting = parse_loss_weighting(config.data.weighting, "data.weighting");
+  request.options.seed = static_cast<std::uint64_t>(config.data.seed);
+  return request;
+}
+
+// The longest sequence must fit on all ranks together; known before the first step.
+void check_longest_sequence(const TrainConfig& config, const SequenceSet& sequences) {
+  const Tokens longest = sequences.sequence(sequences.longest_sequence_idx()).tokens();
+  const std::int64_t needed = ranks_needed(longest, config.plan.capacity);
+  WEFT_USER_CHECK(needed <= config.train.ranks,
+                  "the corpus' longest sequence has {} tokens, but {} ranks x plan.capacity {} "
+                  "hold {}; use at least "
+                  "{} ranks, a larger plan.capacity, or a smaller data.max_context with "
+                  "data.over_long = \"split\"",
+                  longest, config.train.ranks, config.plan.capacity,
+                  config.train.ranks * config.plan.capacity, needed);
+}
+
+}  // namespace
+
+RunSetup::RunSetup(TrainConfig config, RankPlacement placement, std::string replay)
+    : placement_(std::move(placement)),
+      replay_(std::move(replay)),
+      corpus_(config.data.corpus),
+      sequences_(corpus_, config.data.max_context,
+                 parse_over_long(config.data.over_long, "data.over_long")) {
+  config_ = settle(std::move(config), corpus_, placement_.num_ranks);
+  threads_per_rank_ = settle_threads(config_, placement_.ranks_on_host);
+  cost_ = cost_model_of(config_);
+  data_order();  // its own checks
+  if (replay_.empty()) check_longest_sequence(config_, sequences_);
+}
+
+DataOrder RunSetup::data_order() const {
+  return DataOrder(sequences_, {.seed = static_cast<std::uint64_t>(config_.data.seed),
+                                .global_batch_tokens = config_.data.global_batch_tokens,
+                                .tail = parse_epoch_tail(config_.data.tail, "data.tail")});
+}
+
+std::unique_ptr<PlanFeed> RunSetup::make_feed(DataOrder order, std::int64_t first_step) const {
+  if (replay_.empty()) {
+    PlanRequest request = plan_request(config_, cost_);
+    request.options.step = first_step;
+    return make_planning_feed(std::move(order), std::move(request));
+  }
+  const ReplayOptions options{
+      .files = list_plan_files(replay_),
+      .num_ranks = placement_.num_ranks,
+      .weighting = parse_loss_weighting(config_.data.weighting, "data.weighting"),
+      .first_step = first_step};
+  const auto rehearsal = make_replay_feed(order, options);
+  for (std::int64_t step = first_step; step < config_.train.steps; ++step) {
+    check_runnable(rehearsal->next().plan, options.num_ranks);
+  }
+  return make_replay_feed(std::move(order), options);
+}
+
+StepLoop RunSetup::make_loop() const {
+  const TrainConfig& config = config_;
+  StepLoop loop;
+  loop.model = config.model;
+  loop.dtype = parse_dtype(config.train.dtype, "train.dtype");
+  loop.attention = config.train.attention;
+  loop.num_ranks = static_cast<std::int32_t>(config.train.ranks);
+  loop.threads_per_rank = threads_per_rank_;
+  loop.num_steps = config.train.steps;
+  loop.seed = static_cast<std::uint64_t>(config.train.seed);
+  loop.optimizer = {.beta1 = config.optimizer.beta1,
+                    .beta2 = config.optimizer.beta2,
+                    .eps = config.optimizer.eps,
+                    .weight_decay = config.optimizer.weight_decay};
+  loop.schedule = {.peak = config.optimizer.lr,
+                   .minimum = config.optimizer.min_lr,
+                   .warmup_steps = config.optimizer.warmup_steps,
+                   .total_steps = config.train.steps};
+  loop.step_options = {.clip_grad = config.optimizer.clip_grad,
+                       .bucket_bytes = config.train.bucket_bytes};
+  loop.wait_limit =
+      std::chrono::nanoseconds(static_cast<std::int64_t>(config.comm.wait_limit_s * 1e9));
+  loop.checkpoints = {.folder = checkpoint_folder(config.train.out),
+                      .keep_last = config.train.keep_last};
+  loop.save_interval = config.train.save_interval;
+  loop.corpus_hash = corpus_.hash();
+  loop.config = effective_config();
+  return loop;
+}
+
+std::string RunSetup::effective_config() const {
+  const std::string text = to_toml(config_);
+  if (replay_.empty()) return text;
+  return fmt::format("# plans replayed from {}: [plan] was not used\n", replay_) + text;
+}
+
+void RunSetup::print_start(const ComputePeak& peak) const {
+  fmt::print("model   {} parameters, {} layers, {}, attention {}\n", num_parameters(config_.model),
+             config_.model.num_layers, config_.train.dtype, config_.train.attention);
+  fmt::print("corpus  {}: {} documents, {} tokens, hash {}\n", config_.data.corpus,
+             corpus_.num_documents(), corpus_.num_tokens(), corpus_.hash().hex());
+  fmt::print("        {} sequences of up to {} tokens; {} documents split into {} chunks\n",
+             sequences_.size(), sequences_.sequence(sequences_.longest_sequence_idx()).tokens(),
+             sequences_.num_split_documents(), sequences_.num_chunks());
+  fmt::print("ranks   {} x {} compute threads; {}\n", placement_.description, threads_per_rank_,
+             blas_description());
+  if (replay_.empty()) {
+    fmt::print("plan    strategy {}, capacity {} tokens per rank and micro-batch, cost model {}\n",
+               config_.plan.strategy, format_count(config_.plan.capacity.value()), cost_.name);
+  } else {
+    fmt::print("plan    replayed from {}; the [plan] section of the configuration is not used\n",
+               replay_);
+  }
+  fmt::print("peak    {:.1f} GFLOP/s for MFU: {}\n", peak.flops_per_s * 1e-9, peak.source);
+}
+
+}  // namespace weft

@@ -56,6 +56,10 @@ StepPlan decode_payload(ByteReader& reader) {
   plan.capacity = Tokens(reader.read<std::int64_t>());
   plan.num_layers = reader.read<std::int32_t>();
   plan.weighting = static_cast<LossWeighting>(reader.read<std::uint8_t>());
+  WEFT_USER_CHECK(
+      plan.weighting == LossWeighting::kToken || plan.weighting == LossWeighting::kSample,
+      "{}: at offset {} of the payload loss weighting {}, expected 0 (token) or 1 (sample)",
+      reader.what(), reader.offset() - 1, static_cast<int>(plan.weighting));
   plan.makespan = Nanoseconds(reader.read<std::int64_t>());
   plan.lower_bound = Nanoseconds(reader.read<std::int64_t>());
   plan.num_slots = reader.read<std::int32_t>();

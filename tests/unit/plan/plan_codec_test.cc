@@ -141,6 +141,15 @@ TEST(PlanCodec, ANegativeZeroIsRefusedWithItsOffset) {
   EXPECT_EQ(refusal(bytes), "accepted");
 }
 
+// The JSON view could not name it.
+TEST(PlanCodec, AnUnknownLossWeightingIsRefused) {
+  for (const int code : {2, 24, 255}) {
+    StepPlan plan = example_plan(0);
+    plan.weighting = static_cast<LossWeighting>(code);
+    EXPECT_THAT(refusal(encode_plan(plan)), HasSubstr(fmt::format("loss weighting {}", code)));
+  }
+}
+
 TEST(PlanCodec, DamagedFramesAreRefusedWithTheirNameAndReason) {
   const std::vector<std::byte> whole = encode_plan(example_plan(1));
   const auto damaged = [&](const auto& damage) {

@@ -107,7 +107,7 @@ TEST_F(CostFile, AFileCutOrChangedAnywhereIsReadOrRefusedByName) {
     text_ = whole;
     text_[at] = static_cast<char>(text_[at] ^ (1 << (at % 8)));
     const std::string error = error_after("", "");  // nothing but UserError may come out
-    if (error != "no error") EXPECT_THAT(error, HasSubstr(path_.string())) << "byte " << at;
+    EXPECT_THAT(error, testing::AnyOf("no error", HasSubstr(path_.string()))) << "byte " << at;
   }
 }
 

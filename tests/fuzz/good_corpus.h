@@ -27,7 +27,9 @@ inline const std::map<std::string, std::string>& good_corpus() {
       writer.append(tokens);
       writer.end_document();
     }
-    writer.finish({.num_records = 3});
+    BuildDescription build;
+    build.num_records = 3;
+    writer.finish(build);
     std::map<std::string, std::string> files;
     for (const auto& entry : std::filesystem::directory_iterator(folder.path() / "c")) {
       files[entry.path().filename()] = read_text_file(entry.path());

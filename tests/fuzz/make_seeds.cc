@@ -75,7 +75,7 @@ void write_plans(const SeedFolder& seeds) {
   }
   request.cluster = uniform_cluster(4, 4);
   request.cost = reference_cost_7b();
-  request.options = {.capacity = Tokens(16)};
+  request.options.capacity = Tokens(16);
   for (const std::string& strategy : strategy_names()) {
     request.options.strategy = strategy;
     write(strategy, make_plan(request));

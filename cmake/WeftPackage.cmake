@@ -4,8 +4,11 @@ set(CPACK_PACKAGE_NAME weft)
 set(CPACK_PACKAGE_VENDOR "The Weft authors")
 set(CPACK_PACKAGE_CONTACT "The Weft authors <weft@localhost>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "trains large language models on sequences of every length at once")
-set(CPACK_PACKAGE_DESCRIPTION
-    "Each step, a planner gives every sequence of the global batch exactly the ranks it needs: a short sequence runs whole on one rank, a long one over as many as it takes (Hybrid Data Parallelism, the idea of ByteScale). Any plan trains exactly as one rank would.")
+string(CONCAT CPACK_PACKAGE_DESCRIPTION
+  "Each step, a planner gives every sequence of the global batch exactly the\n"
+  "ranks it needs: a short sequence runs whole on one rank, a long one over as\n"
+  "many as it takes (Hybrid Data Parallelism, the idea of ByteScale). Any plan\n"
+  "trains exactly as one rank would.")
 set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
 set(CPACK_GENERATOR "DEB;TGZ")
 set(CPACK_COMPONENTS_ALL runtime development)
@@ -23,8 +26,7 @@ set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libweft-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
     "libfmt-dev, libspdlog-dev, nlohmann-json3-dev, libsimdjson-dev, zlib1g-dev, libzstd-dev, libxxhash-dev, pkg-config")
-set(CPACK_DEBIAN_DEVELOPMENT_DESCRIPTION
-    "trains large language models on sequences of every length - planner library\n Static libraries, headers and CMake targets of the planner, the cost model and the corpus reader of Weft.")
-set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION
-    "Static libraries, headers and CMake targets of the planner, the cost model and the corpus reader of Weft.")
+string(CONCAT CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION
+  "Static libraries, headers and CMake targets of the planner, the cost model\n"
+  "and the corpus reader of Weft: find_package(weft).")
 include(CPack)

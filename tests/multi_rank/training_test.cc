@@ -12,7 +12,7 @@
 #include "plan/planner.h"
 #include "tests/support/memory_source.h"
 #include "tests/support/random_plan.h"
-#include "train/trainer.h"
+#include "train/step_loop.h"
 
 namespace weft {
 namespace {
@@ -196,7 +196,7 @@ TEST(Training, AThousandStepsOfRandomPlansOnFourRanksNeitherHangNorDrift) {
 std::vector<std::vector<float>> parameters_after(StepLoop loop, const MemorySource& source,
                                                  PlanFeed& feed) {
   std::vector<std::vector<float>> values;
-  loop.on_end = [&](const ParameterSet& parameters) {
+  loop.on_finished = [&](const ParameterSet& parameters) {
     for (std::size_t i = 0; i < parameters.infos().size(); ++i) {
       const at::Tensor flat = parameters.value(i).contiguous().view(-1);
       values.emplace_back(flat.data_ptr<float>(), flat.data_ptr<float>() + flat.numel());

@@ -59,7 +59,7 @@ class StepsFeed final : public PlanFeed {
       : steps_(std::move(steps)), planner_(std::move(planner)) {}
   FedPlan next() override {
     const std::int64_t step = next_step_++;
-    return {planner_(steps_.at(static_cast<std::size_t>(step)), step), 0};
+    return {planner_(steps_.at(static_cast<std::size_t>(step)), step), 0, {}};
   }
 
  private:

@@ -31,7 +31,7 @@ FAULTS = {
     "stop": (["Rank {r} does not answer", "Look at rank {r}: no answer"], 1),
     "wrong_size": (["rank {r} sends 799996 B", "expects 800000 B", "step 3"], 1),
     "wrong_label": (["rank {r} sends 800000 B for \"ring kv (step 3, slot 1, layer 7, group 2)\"", "layer 0"], 1),
-    "missing_send": (["from rank {r}", "ring kv (step 3"], 1),
+    "missing_send": (["Look at rank {r}: it has gone on from \"ring kv (step 3"], 1),
     "exception": (["no memory left"], 1),
     "user_error": (["document 7 is damaged"], 1),
     "dropped": (["rank {r} dropped the handle of \"ring kv (step 3"], 1),
@@ -77,7 +77,7 @@ def run_case(program, fault, faulty, scratch):
     for text in wanted:
         if text.format(r=faulty) not in output:
             problems.append(f"the output lacks {text.format(r=faulty)!r}")
-    if output.count("weft: error:") != lines:
+    if output.count("weft: error ") != lines:
         problems.append(f"{output.count('weft: error:')} error lines of Weft instead of {lines}")
     if (job.returncode == 0) != (fault == "none"):
         problems.append(f"exit code {job.returncode}")

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <string>
 
 #include "tests/mpi/mpi_test_session.h"
 
@@ -21,16 +22,18 @@ class FailurePrinter final : public testing::EmptyTestEventListener {
   explicit FailurePrinter(std::int32_t rank) : rank_(rank) {}
 
  private:
+  // Asking for the current test while a result is reported would lock GoogleTest against itself.
+  void OnTestStart(const testing::TestInfo& test) override {
+    test_ = std::string(test.test_suite_name()) + "." + test.name();
+  }
   void OnTestPartResult(const testing::TestPartResult& result) override {
     if (!result.failed()) return;
-    const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
-    std::fprintf(stderr, "rank %d, %s.%s: %s:%d: %s\n", rank_,
-                 test != nullptr ? test->test_suite_name() : "?",
-                 test != nullptr ? test->name() : "?",
+    std::fprintf(stderr, "rank %d, %s: %s:%d: %s\n", rank_, test_.c_str(),
                  result.file_name() != nullptr ? result.file_name() : "?", result.line_number(),
                  result.message());
   }
   const std::int32_t rank_;
+  std::string test_;
 };
 
 }  // namespace

@@ -122,14 +122,14 @@ TEST(MpiTransport, PiecesOfEverySizeArriveWhole) {
                                        piece + 1, 2 * piece - 1, 2 * piece, 3 * piece + 1}) {
         std::vector<unsigned char> outgoing(static_cast<std::size_t>(bytes)), incoming(outgoing);
         for (std::size_t i = 0; i < outgoing.size(); ++i) {
-          outgoing[i] = static_cast<unsigned char>(my_rank() * 50 + static_cast<int>(i % 50));
+          outgoing[i] = static_cast<unsigned char>(my_rank() * 30 + static_cast<int>(i % 30));
         }
         comm.exchange(Channel::kRing, {.operation = "pieces", .step = bytes},
                       std::array{SendOp{Rank(next), outgoing.data(), Bytes(bytes)}},
                       std::array{RecvOp{Rank(previous), incoming.data(), Bytes(bytes)}})
             .wait();
         for (std::size_t i = 0; i < incoming.size(); ++i) {
-          ASSERT_EQ(incoming[i], previous * 50 + static_cast<int>(i % 50)) << i << " of " << bytes;
+          ASSERT_EQ(incoming[i], previous * 30 + static_cast<int>(i % 30)) << i << " of " << bytes;
         }
       }
     });

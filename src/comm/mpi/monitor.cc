@@ -93,9 +93,10 @@ void Monitor::submit_dropped(std::string reason) noexcept {
   submit(std::move(reason), false);
 }
 
-void Monitor::await_decision() {
+nanoseconds Monitor::await_decision() {
   Lock lock(mutex_);
   ask_arbiters(lock);
+  return patience_after(*decision_);
 }
 
 void Monitor::ask_arbiters(Lock& lock) {
@@ -141,8 +142,9 @@ std::map<Rank, RankActivity> Monitor::ask_all(nanoseconds patience) {
   };
   changed_.wait_for(lock, patience, complete);
   std::map<Rank, RankActivity> replies = replies_;
+  replies[rank_] = activity(CommClock::now());
   for (std::int32_t i = 0; i < size_; ++i) {
-    if (Rank(i) == rank_ || replies.contains(Rank(i))) continue;
+    if (replies.contains(Rank(i))) continue;
     replies[Rank(i)].answered = false;
     if (!decision_) silent_.insert(Rank(i));
   }
@@ -164,9 +166,7 @@ void Monitor::leave(const Failure& failure) {
   Lock lock(mutex_);
   body_returned_ = true;
   push_to_others({.kind = NoticeKind::kLeft});
-  // The rank that knows the cause best speaks first, then one after the other.
-  const milliseconds turn(failure.rank == rank_ ? 0 : 500 + 100 * std::min(rank_.value(), 20));
-  const nanoseconds patience = std::min(wait_limit_ / 2, kLongestLeave) + turn;
+  const nanoseconds patience = patience_after(failure);
   if (changed_.wait_for(lock, patience, [&] { return all_others(left_); })) return;
   std::string missing;
   for (std::int32_t i = 0; i < size_; ++i) {
@@ -178,6 +178,11 @@ void Monitor::leave(const Failure& failure) {
       "rank {} failed: {}\n  Ending the whole job: rank {} did not leave "
       "within {} after that.",
       failure.rank, failure.reason, missing, format_duration(Nanoseconds(patience.count()))));
+}
+
+nanoseconds Monitor::patience_after(const Failure& failure) const {
+  const milliseconds turn(failure.rank == rank_ ? 0 : 500 + 100 * std::min(rank_.value(), 20));
+  return std::min(wait_limit_ / 2, kLongestLeave) + turn;
 }
 
 void Monitor::end_by_force(const std::string& why) noexcept {

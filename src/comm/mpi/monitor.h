@@ -66,7 +66,8 @@ class Monitor {
   // A handle was dropped by an exception on its way: a provisional failure, unless there is one.
   void submit_dropped(std::string reason) noexcept;
   // REQUIRES: failing(). Returns when the job's first failure is known here and on its way to all.
-  void await_decision();
+  // Returns how long this rank then waits for others before it ends the job.
+  std::chrono::nanoseconds await_decision();
   // The same, and its final reason, for which it waits a few seconds at most. A provisional failure
   // of this rank becomes final.
   Failure resolve();
@@ -76,6 +77,7 @@ class Monitor {
   std::optional<LaneCounts> finished_counts(Rank peer) const;
 
   // Asks every rank what it does; those that say nothing within `patience` are answered = false.
+  // Includes this rank itself.
   std::map<Rank, RankActivity> ask_all(std::chrono::nanoseconds patience);
 
   // The body has returned: waits until all ranks have finished, or until there is a failure.
@@ -100,6 +102,8 @@ class Monitor {
 
   // With the lock held.
   void ask_arbiters(Lock& lock);
+  // The rank that knows the cause best speaks first, then one after the other.
+  std::chrono::nanoseconds patience_after(const Failure& failure) const;
   void push(Rank to, const Notice& notice);
   void push_to_others(const Notice& notice);
   void decide(Failure failure, Rank arbiter, bool tell_others);

@@ -22,8 +22,6 @@ using std::chrono::nanoseconds;
 // Keeps now() + limit inside the clock's range.
 constexpr nanoseconds kLongestWaitLimit = std::chrono::hours(24 * 365);
 constexpr nanoseconds kLongestAnswer = std::chrono::seconds(1);
-// Cancelled receives and sends that the peers' monitors receive end in milliseconds.
-constexpr nanoseconds kWithdrawPatience = std::chrono::seconds(5);
 
 // A tag holds the lane and the size, so that a message never meets a receive of another size: Open
 // MPI 4.1 writes beyond the end of a receive that is too short (shared memory, single copy).
@@ -348,7 +346,8 @@ OpenTransfer MpiTransfer::open_transfer() const {
 void MpiTransfer::withdraw() {
   withdrawing_ = true;
   Monitor& monitor = lanes_.monitor;
-  monitor.await_decision();  // then all monitors receive what is left
+  // Then all monitors receive what is left.
+  const nanoseconds patience = monitor.await_decision();
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     const Slot& slot = slots_[i];
     const bool is_recv = slot.part == Part::kPeerHeader ||
@@ -356,8 +355,7 @@ void MpiTransfer::withdraw() {
     if (!is_recv || requests_[i] == MPI_REQUEST_NULL) continue;
     check_mpi(MPI_Cancel(&requests_[i]), "MPI_Cancel");
   }
-  const auto deadline =
-      CommClock::now() + std::min<nanoseconds>(monitor.wait_limit() / 2, kWithdrawPatience);
+  const auto deadline = CommClock::now() + patience;
   Backoff backoff(true);
   while (num_pending_ > 0) {
     if (CommClock::now() > deadline) monitor.end_stuck(show_stuck());

@@ -183,7 +183,7 @@ class Interrupted(unittest.TestCase):
     def test_a_full_disk_harms_no_earlier_checkpoint_and_every_rank_knows(self):
         out = self.runs.out("small")
         out.mkdir()
-        if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=700k", "tmpfs", out]).returncode:
+        if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", out]).returncode:
             self.skipTest("a small file system needs root and mount")
         try:
             ballast = out / "ballast"

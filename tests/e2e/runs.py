@@ -79,9 +79,9 @@ class Runs:
 
     def start(self, name, **options):
         """In a process group of its own, so that a signal reaches it alone or all of it at will."""
-        log = open(self.folder / f"{name}.log", "a")
-        return subprocess.Popen([str(self.build / "weft"), *self.arguments(name, **options)], stdout=log, stderr=log,
-                                env=self.environment(), start_new_session=True)
+        with open(self.folder / f"{name}.log", "a") as log:
+            return subprocess.Popen([str(self.build / "weft"), *self.arguments(name, **options)], stdout=log,
+                                    stderr=log, env=self.environment(), start_new_session=True)
 
     def log(self, name):
         return (self.folder / f"{name}.log").read_text()

@@ -189,11 +189,10 @@ class Interrupted(unittest.TestCase):
             ballast = out / "ballast"
             done = self.runs.train("small", steps=8, save_interval=0, extra=self.ranks)
             self.assertEqual(done.returncode, tools.FINISHED, done.stderr)
-            with open(ballast, "wb") as file:
+            with open(ballast, "wb", buffering=0) as file:
                 try:
                     while True:
                         file.write(b"x" * 4096)
-                        file.flush()
                 except OSError:
                     pass
             launches = [[]] + ([["--launch", "mpi"]] if HAS_MPI else [])

@@ -21,14 +21,16 @@ else()
   endif()
 endif()
 
-# weft_add_mpi_program(NAME mpi_test SOURCES ... [LIBS libraries...])   a program that is one rank of an MPI job
+# weft_add_mpi_program(NAME mpi_test SOURCES ... [LIBS libraries...] [TORCH])   a program that is one rank of an MPI job
 function(weft_add_mpi_program)
-  cmake_parse_arguments(P "" "NAME" "SOURCES;LIBS" ${ARGN})
+  cmake_parse_arguments(P "TORCH" "NAME" "SOURCES;LIBS" ${ARGN})
   add_executable(${P_NAME} ${P_SOURCES})
   set_target_properties(${P_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_include_directories(${P_NAME} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${P_NAME} PRIVATE weft_comm_mpi ${P_LIBS})
-  target_compile_options(${P_NAME} PRIVATE -O1)
+  if(NOT P_TORCH)
+    target_compile_options(${P_NAME} PRIVATE -O1)
+  endif()
 endfunction()
 
 # Root and crowded cores are what a test machine has; binding would put all ranks on the same ones.

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -29,7 +30,13 @@ std::filesystem::path own_folder() {
   return error ? std::filesystem::path(".") : self.parent_path();
 }
 
-// A line that is redrawn on a terminal; elsewhere one line a part, so that a log shows life.
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// A line that is redrawn on a terminal; elsewhere one line a part once a second has passed, so that
+// a log shows life.
 class PartLine {
  public:
   ~PartLine() {
@@ -40,7 +47,7 @@ class PartLine {
     if (redraw_) {
       fmt::print(stderr, "\r\x1b[Kdoctor: {} ({} of {})", part, index + 1, num_parts);
       std::fflush(stderr);
-    } else {
+    } else if (std::chrono::steady_clock::now() - start_ > std::chrono::seconds(1)) {
       log_info("doctor: {} ({} of {})", part, index + 1, num_parts);
     }
   }
@@ -48,6 +55,7 @@ class PartLine {
  private:
   bool redraw_ = allows_redraw(STDERR_FILENO);
   bool drawn_ = false;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
 std::string_view color_of(Verdict verdict) {
@@ -121,11 +129,11 @@ void run_doctor(const DoctorFlags& flags) {
   std::vector<Check> checks;
   {
     PartLine line;
-    const char* path = std::getenv("PATH");
     MeasureOptions options;
     options.out = flags.out;
     options.program_folder = own_folder();
-    options.search_path = path == nullptr ? "" : path;
+    options.search_path = environment("PATH");
+    options.blas_core_override = environment("OPENBLAS_CORETYPE");
     options.build_id = build_id();
     options.on_part = [&](std::string_view part, int index, int num_parts) {
       line.show(part, index, num_parts);

@@ -82,7 +82,11 @@ MachineFacts measure_machine(const MeasureOptions& options) {
            }},
       Part{"multiply-add peak", [&] { facts.compute = measure_compute(facts.cores); }},
       Part{"memory bandwidth", [&] { measure_bandwidth(read, facts.memory, facts.compute); }},
-      Part{"BLAS", [&] { facts.blas = measure_blas(); }},
+      Part{"BLAS",
+           [&] {
+             facts.blas = measure_blas();
+             facts.blas.core_override = options.blas_core_override;
+           }},
       Part{"disk", [&] { facts.out_speed = measure_disk_speed(folder, 64_MiB, kPartLimit); }},
       Part{"MPI", [&] { facts.mpi = find_mpi(options.search_path); }},
       Part{"weft-engine", [&] { facts.engine = find_engine(options.program_folder); }},

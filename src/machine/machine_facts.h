@@ -32,7 +32,8 @@ struct ComputeFacts {
 
 struct BlasFacts {
   BlasInfo info;
-  double sgemm = 0;  // FLOP/s on one thread; 0 when no library is loaded
+  std::string core_override;  // $OPENBLAS_CORETYPE; empty when not set
+  double sgemm = 0;           // FLOP/s on one thread; 0 when no library is loaded
   double dgemm = 0;
   double sgemm_share = 0;  // of the FMA peak measured alternately with it
   double dgemm_share = 0;
@@ -56,6 +57,7 @@ struct MeasureOptions {
   std::filesystem::path out = ".";       // results would go here
   std::filesystem::path program_folder;  // where weft-engine is looked for
   std::string search_path;               // $PATH
+  std::string blas_core_override;        // $OPENBLAS_CORETYPE
   std::string build_id;
   // Called before each part with its name and its place in [0, num_parts).
   std::function<void(std::string_view part, int index, int num_parts)> on_part;

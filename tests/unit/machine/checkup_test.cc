@@ -113,6 +113,21 @@ TEST(Checkup, ASlowTunedBlasIsAWarning) {
                  [](MachineFacts& facts) { facts.blas.sgemm_share = 0.45; });
 }
 
+TEST(Checkup, BlasCodeThatLeavesAvx512UnusedIsNamedWithWhatChoseIt) {
+  const auto with = [](const std::string& core, const std::string& override_core) {
+    return [=](MachineFacts& facts) {
+      facts.compute.simd = {.name = "AVX3", .float_lanes = 16, .double_lanes = 8};
+      facts.blas.info.core = core;
+      facts.blas.core_override = override_core;
+      facts.blas.sgemm_share = 0.45;
+    };
+  };
+  expect_verdict("blas", Verdict::kWarning, "OPENBLAS_CORETYPE=Haswell in the environment",
+                 with("Haswell", "Haswell"));
+  expect_verdict("blas", Verdict::kWarning, "set OPENBLAS_CORETYPE=SKYLAKEX", with("Zen", ""));
+  expect_verdict("blas", Verdict::kWarning, "slow for a tuned BLAS", with("SkylakeX", ""));
+}
+
 TEST(Checkup, NoBlasIsAProblemForTheEngine) {
   expect_verdict("blas", Verdict::kProblem, "libopenblas-dev",
                  [](MachineFacts& facts) { facts.blas = BlasFacts{}; });

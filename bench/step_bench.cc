@@ -11,6 +11,7 @@
 #include "cost/reference_cost.h"
 #include "machine/memory_size.h"
 #include "machine/work_clock.h"
+#include "plan/plan_codec.h"
 #include "plan/planner.h"
 #include "tests/support/memory_source.h"
 #include "train/train_step.h"
@@ -89,8 +90,8 @@ Row tokens_row(const Batch& batch, const std::function<void()>& step) {
                          },
                      .limit_name = kFmaPeakName,
                      .limit = [&] { return tokens * 1e9 * fma_gflops() / flops; },
-                     .least_samples = 3,
-                     .most_samples = 5,
+                     .least_samples = 2,
+                     .most_samples = 3,
                      .enough_s = 20});
   row.counters = {{"mfu", share(row)},
                   {"gflops", 1e-9 * flops * median(row.samples) / tokens},

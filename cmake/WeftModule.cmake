@@ -3,11 +3,13 @@
 #   docs/architecture.md; tools/check_house.py keeps it true); LIBS are outside libraries.
 #   EXACT: decides on int64 nanoseconds, so floating-point contraction is off and every CPU gives the same bytes.
 #   TORCH: belongs to the data plane, shares its precompiled header.
+#   Modules of WEFT_SHARED_HEADER_MODULES share the control plane's precompiled header.
 function(weft_add_module)
   cmake_parse_arguments(M "EXACT;TORCH" "NAME" "SOURCES;DEPS;LIBS" ${ARGN})
   set(target weft_${M_NAME})
   add_library(${target} STATIC ${M_SOURCES})
-  target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/src)
+  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>
+                             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/weft>)
   list(TRANSFORM M_DEPS PREPEND weft_)
   target_link_libraries(${target} PUBLIC ${M_DEPS} ${M_LIBS})
   if(M_EXACT)
@@ -15,6 +17,8 @@ function(weft_add_module)
   endif()
   if(M_TORCH)
     weft_use_torch(${target})
+  elseif(M_NAME IN_LIST WEFT_SHARED_HEADER_MODULES)
+    weft_use_control_header(${target})
   endif()
 endfunction()
 
@@ -37,9 +41,27 @@ function(weft_add_test)
     set_tests_properties(${T_NAME} PROPERTIES TIMEOUT ${T_TIMEOUT})
   else()
     # Tests are compiled once and run for seconds: compile time is what they cost.
-    target_compile_options(${T_NAME} PRIVATE -O1)
+    target_compile_options(${T_NAME} PRIVATE -O0)
     target_precompile_headers(${T_NAME} REUSE_FROM weft_test_header)
     gtest_discover_tests(${T_NAME} TEST_PREFIX ${T_NAME}. DISCOVERY_TIMEOUT 60
                          PROPERTIES TIMEOUT ${T_TIMEOUT})
   endif()
+endfunction()
+
+# What nearly every file of the control plane includes, compiled once. It serves only files with its own options, so
+# contraction is off for all of them.
+set(WEFT_SHARED_HEADER_MODULES base cluster corpus cost plan comm model_config checkpoint_format train_config)
+function(weft_use_control_header target)
+  # -O3 makes no module of these faster, and takes longer to compile.
+  set(options -ffp-contract=off $<$<CONFIG:Release>:-O2>)
+  target_compile_options(${target} PRIVATE ${options})
+  if(NOT TARGET weft_control_header)
+    file(WRITE ${CMAKE_BINARY_DIR}/generated/control_header.cc "")
+    add_library(weft_control_header STATIC ${CMAKE_BINARY_DIR}/generated/control_header.cc)
+    target_link_libraries(weft_control_header PRIVATE fmt::fmt)
+    target_compile_options(weft_control_header PRIVATE ${options})
+    target_precompile_headers(weft_control_header PRIVATE <fmt/format.h> <algorithm> <filesystem> <functional> <map>
+                              <memory> <optional> <span> <string> <vector>)
+  endif()
+  target_precompile_headers(${target} REUSE_FROM weft_control_header)
 endfunction()

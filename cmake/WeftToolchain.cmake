@@ -17,6 +17,23 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # GCC 12 sees overlaps and overflows in inlined std::string code that are not there.
   add_compile_options(-Wno-array-bounds -Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread)
 endif()
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  # Options structs have defaults: naming only what differs is how they are meant.
+  add_compile_options(-Wno-missing-designated-field-initializers)
+endif()
 if(WEFT_WERROR)
   add_compile_options(-Werror)
+endif()
+if(WEFT_SANITIZE)
+  # A report ends the program, so that no test passes over one. _GLIBCXX_ASSERTIONS checks what sanitizers cannot see:
+  # indices inside a container's capacity.
+  add_compile_options(-fsanitize=${WEFT_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_compile_definitions(_GLIBCXX_ASSERTIONS)
+  add_link_options(-fsanitize=${WEFT_SANITIZE})
+  if(WEFT_SANITIZE MATCHES undefined)
+    add_compile_options(-fsanitize=float-cast-overflow,float-divide-by-zero)
+  endif()
+endif()
+if(WEFT_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
 endif()

@@ -73,6 +73,7 @@ class ByteReader {
         what_, offset_ - sizeof(count), count, item_bytes, remaining());
     return static_cast<std::size_t>(count);
   }
+  const std::string& what() const { return what_; }
   std::size_t offset() const { return offset_; }
   std::size_t remaining() const { return bytes_.size() - offset_; }
   void expect_end() const {

@@ -48,31 +48,38 @@ class InternalError : public Error {
   using Error::Error;
 };
 
+// The message is formatted out of line: with a copy of that code at every check, checks would be
+// most of what the compiler has to do.
+[[noreturn]] void vthrow_user_error(fmt::string_view format, fmt::format_args args);
+[[noreturn]] void vthrow_comm_error(fmt::string_view format, fmt::format_args args);
+[[noreturn]] void vthrow_internal_error(fmt::string_view format, fmt::format_args args);
+[[noreturn]] void throw_check_failed(const char* file, int line, const char* condition,
+                                     const std::string& message);
+
 template <class... Args>
 [[noreturn]] void throw_user_error(fmt::format_string<Args...> format, Args&&... args) {
-  throw UserError(fmt::format(format, std::forward<Args>(args)...));
+  vthrow_user_error(format, fmt::make_format_args(args...));
 }
 
 template <class... Args>
 [[noreturn]] void throw_comm_error(fmt::format_string<Args...> format, Args&&... args) {
-  throw CommError(fmt::format(format, std::forward<Args>(args)...));
+  vthrow_comm_error(format, fmt::make_format_args(args...));
 }
 
 template <class... Args>
 [[noreturn]] void throw_internal_error(fmt::format_string<Args...> format, Args&&... args) {
-  throw InternalError(fmt::format(format, std::forward<Args>(args)...));
+  vthrow_internal_error(format, fmt::make_format_args(args...));
 }
 
 }  // namespace weft
 
 // Bug check: raises InternalError with a formatted message (first argument after the condition is
 // the format).
-#define WEFT_CHECK(condition, ...)                                                                \
-  do {                                                                                            \
-    if (!(condition)) [[unlikely]] {                                                              \
-      ::weft::throw_internal_error("{}:{}: {} does not hold: {}", __FILE__, __LINE__, #condition, \
-                                   ::fmt::format(__VA_ARGS__));                                   \
-    }                                                                                             \
+#define WEFT_CHECK(condition, ...)                                                            \
+  do {                                                                                        \
+    if (!(condition)) [[unlikely]] {                                                          \
+      ::weft::throw_check_failed(__FILE__, __LINE__, #condition, ::fmt::format(__VA_ARGS__)); \
+    }                                                                                         \
   } while (false)
 
 // Bug check of two equal values; the message shows both.

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/safetensors.h"
+#include "checkpoint/safetensors_dtype.h"
 #include "checkpoint/safetensors_header.h"
 #include "comm/collectives.h"
 

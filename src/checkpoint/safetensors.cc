@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "checkpoint/safetensors_dtype.h"
 #include "checkpoint/safetensors_header.h"
 
 namespace weft {

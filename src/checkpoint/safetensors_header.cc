@@ -19,32 +19,25 @@ namespace {
 struct DtypeRow {
   std::string_view name;
   std::uint64_t bytes;
-  std::optional<at::ScalarType> type;  // none: libtorch has no such tensor
 };
 
 constexpr std::array<DtypeRow, 15> kDtypes = {{
-    {"F64", 8, at::kDouble},
-    {"I64", 8, at::kLong},
-    {"U64", 8, std::nullopt},
-    {"F32", 4, at::kFloat},
-    {"I32", 4, at::kInt},
-    {"U32", 4, std::nullopt},
-    {"F16", 2, at::kHalf},
-    {"BF16", 2, at::kBFloat16},
-    {"I16", 2, at::kShort},
-    {"U16", 2, std::nullopt},
-    {"I8", 1, at::kChar},
-    {"U8", 1, at::kByte},
-    {"BOOL", 1, at::kBool},
-    {"F8_E4M3", 1, std::nullopt},
-    {"F8_E5M2", 1, std::nullopt},
+    {"F64", 8},
+    {"I64", 8},
+    {"U64", 8},
+    {"F32", 4},
+    {"I32", 4},
+    {"U32", 4},
+    {"F16", 2},
+    {"BF16", 2},
+    {"I16", 2},
+    {"U16", 2},
+    {"I8", 1},
+    {"U8", 1},
+    {"BOOL", 1},
+    {"F8_E4M3", 1},
+    {"F8_E5M2", 1},
 }};
-
-const DtypeRow& find_dtype(std::string_view dtype, std::string_view where) {
-  const auto* row = std::ranges::find(kDtypes, dtype, &DtypeRow::name);
-  WEFT_USER_CHECK(row != kDtypes.end(), "{}: unknown dtype '{}'", where, dtype);
-  return *row;
-}
 
 // Walks the header's text and tells the parser's position, which nlohmann's SAX events do not
 // carry.
@@ -338,22 +331,10 @@ std::string format_safetensors_header(const SafetensorsHeader& header) {
   return text;
 }
 
-at::ScalarType safetensors_scalar_type(std::string_view dtype, std::string_view where) {
-  const DtypeRow& row = find_dtype(dtype, where);
-  WEFT_USER_CHECK(row.type.has_value(),
-                  "{}: dtype {} is valid, but libtorch has no tensor of it; convert the file",
-                  where, dtype);
-  return *row.type;
-}
-
-std::string_view safetensors_dtype(at::ScalarType type) {
-  const auto* row = std::ranges::find(kDtypes, std::optional(type), &DtypeRow::type);
-  WEFT_CHECK(row != kDtypes.end(), "safetensors has no dtype for {}", c10::toString(type));
-  return row->name;
-}
-
 std::uint64_t safetensors_element_bytes(std::string_view dtype, std::string_view where) {
-  return find_dtype(dtype, where).bytes;
+  const auto* row = std::ranges::find(kDtypes, dtype, &DtypeRow::name);
+  WEFT_USER_CHECK(row != kDtypes.end(), "{}: unknown dtype '{}'", where, dtype);
+  return row->bytes;
 }
 
 }  // namespace weft

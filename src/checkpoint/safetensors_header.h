@@ -1,15 +1,14 @@
 // The JSON header of a safetensors file as a value, and its strict parser. Kept apart from tensors:
-// it knows names, dtypes, shapes and offsets only.
+// it knows names, dtypes, shapes and offsets only, and is built without libtorch.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "tensor/tensor.h"
 
 namespace weft {
 
@@ -36,7 +35,8 @@ struct SafetensorsHeader {
 SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t data_bytes,
                                            std::string_view file);
 
-// A whole file in memory: its length prefix and header checked against its size.
+// A whole file in memory: its length prefix and header checked against its size, before anything is
+// allocated.
 struct SafetensorsLayout {
   SafetensorsHeader header;
   std::uint64_t data_begin = 0;  // offset of the data in the file
@@ -46,11 +46,7 @@ SafetensorsLayout read_safetensors_layout(std::span<const std::byte> bytes, std:
 // The header's JSON, padded with spaces so that the data starts at a multiple of 8 bytes.
 std::string format_safetensors_header(const SafetensorsHeader& header);
 
-// "F32" <-> at::kFloat. UserError names the dtype and `where`: unknown ones, and known ones that
-// libtorch lacks.
-at::ScalarType safetensors_scalar_type(std::string_view dtype, std::string_view where);
-std::string_view safetensors_dtype(
-    at::ScalarType type);  // InternalError for a type the format does not have
+// UserError names the dtype and `where` when the format has no such dtype.
 std::uint64_t safetensors_element_bytes(std::string_view dtype, std::string_view where);
 
 }  // namespace weft

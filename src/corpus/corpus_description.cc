@@ -1,5 +1,6 @@
 #include "corpus/corpus_description.h"
 
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -12,6 +13,18 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::string_view kFormat = "weft-corpus";
+
+// The library would convert without a word: 1.5 to 1, 2^40 to 0 in 32 bits.
+template <class Integer = std::int64_t>
+Integer integer_at(const Json& json, const char* key, const std::string& what) {
+  const Json& value = json.at(key);
+  const bool fits =
+      value.is_number_unsigned() &&
+      value.get<std::uint64_t>() <= static_cast<std::uint64_t>(std::numeric_limits<Integer>::max());
+  WEFT_USER_CHECK(fits, "{}: expected a whole number from 0 to {} for \"{}\", found {}", what,
+                  std::numeric_limits<Integer>::max(), key, value.dump());
+  return value.get<Integer>();
+}
 
 std::string checksum_of(const Json& json) {
   const std::string text = json.dump();
@@ -39,13 +52,13 @@ BuildDescription build_from_json(const Json& json, const std::string& what) {
   build.text_key = json.at("text_key").get<std::string>();
   build.on_bad_record = parse_bad_record_policy(json.at("on_bad_record").get<std::string>(),
                                                 what + ": on_bad_record");
-  build.num_files = json.at("num_files").get<std::int64_t>();
-  build.input_bytes = json.at("input_bytes").get<std::int64_t>();
-  build.num_records = json.at("num_records").get<std::int64_t>();
-  build.num_empty = json.at("num_empty").get<std::int64_t>();
+  build.num_files = integer_at(json, "num_files", what);
+  build.input_bytes = integer_at(json, "input_bytes", what);
+  build.num_records = integer_at(json, "num_records", what);
+  build.num_empty = integer_at(json, "num_empty", what);
   for (std::size_t i = 0; i < kNumBadRecordReasons; ++i) {
     const std::string reason(to_string(static_cast<BadRecordReason>(i)));
-    build.skipped[i] = json.at("skipped").at(reason).get<std::int64_t>();
+    build.skipped[i] = integer_at(json.at("skipped"), reason.c_str(), what);
   }
   return build;
 }
@@ -86,15 +99,15 @@ CorpusDescription from_json(const Json& json, const std::string& what) {
   CorpusDescription description;
   const Json& tokenizer = json.at("tokenizer");
   description.tokenizer = {tokenizer.at("name").get<std::string>(),
-                           tokenizer.at("vocab_size").get<std::int32_t>(),
-                           tokenizer.at("end_token").get<TokenId>()};
+                           integer_at<std::int32_t>(tokenizer, "vocab_size", what),
+                           integer_at<TokenId>(tokenizer, "end_token", what)};
   description.width = parse_width(json.at("token_width").get<std::string>(), what);
-  description.num_documents = json.at("num_documents").get<std::int64_t>();
-  description.num_tokens = json.at("num_tokens").get<std::int64_t>();
-  description.num_targets = json.at("num_targets").get<std::int64_t>();
-  description.shard_tokens = json.at("shard_tokens").get<std::int64_t>();
+  description.num_documents = integer_at(json, "num_documents", what);
+  description.num_tokens = integer_at(json, "num_tokens", what);
+  description.num_targets = integer_at(json, "num_targets", what);
+  description.shard_tokens = integer_at(json, "shard_tokens", what);
   for (const Json& shard : json.at("shards")) {
-    description.shards.push_back({shard.at("num_tokens").get<std::int64_t>(),
+    description.shards.push_back({integer_at(shard, "num_tokens", what),
                                   parse_hex64(shard.at("checksum").get<std::string>(), what)});
   }
   description.index_checksum =
@@ -141,7 +154,7 @@ CorpusDescription decode_description(std::string_view text, const std::string& w
     Json json = Json::parse(text);
     WEFT_USER_CHECK(json.is_object() && json.value("format", "") == kFormat,
                     "{}: expected \"format\": \"{}\", found another JSON file", what, kFormat);
-    const auto version = json.at("version").get<std::int64_t>();
+    const auto version = integer_at(json, "version", what);
     WEFT_USER_CHECK(
         version >= 1 && version <= kCorpusVersion,
         "{}: this corpus has version {}, this program reads versions 1 to {}: read it with a newer "

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,18 @@ constexpr std::array<Coefficient, 6> kCoefficients{{
     {"hop_fixed_ns", &CostModel::hop_fixed_ns},
     {"backward_ratio", &CostModel::backward_ratio},
 }};
+
+// The parser would silently keep the last of two equal keys.
+nlohmann::ordered_json parse_without_duplicates(const std::string& text, const std::string& where) {
+  using Event = nlohmann::ordered_json::parse_event_t;
+  std::set<std::string> keys;
+  return nlohmann::ordered_json::parse(text, [&](int depth, Event event,
+                                                 const nlohmann::ordered_json& parsed) {
+    WEFT_USER_CHECK(depth != 1 || event != Event::key || keys.insert(parsed).second,
+                    "cost file {}: key \"{}\" is there twice", where, parsed.get<std::string>());
+    return true;
+  });
+}
 
 void check_schema(const nlohmann::ordered_json& json, const std::string& where) {
   WEFT_USER_CHECK(json.is_object(), "cost file {}: expected a JSON object", where);
@@ -83,7 +96,7 @@ CostModel load_cost_model(const std::filesystem::path& path) {
   const std::string text = read_text_file(path);
   nlohmann::ordered_json json;
   try {
-    json = nlohmann::ordered_json::parse(text);
+    json = parse_without_duplicates(text, where);
   } catch (const nlohmann::json::exception& error) {
     throw_user_error("cost file {}: not JSON: {}", where, error.what());
   }
@@ -93,7 +106,7 @@ CostModel load_cost_model(const std::filesystem::path& path) {
   cost.name = read_name(json, "name", where);
   cost.source = read_name(json, "source", where);
   const auto& layers = json["num_layers"];
-  WEFT_USER_CHECK(layers.is_number_integer() && layers.get<double>() <= 1e6,
+  WEFT_USER_CHECK(layers.is_number_integer() && std::abs(layers.get<double>()) <= 1e6,
                   "cost file {}: \"num_layers\" must be an integer, at most a million", where);
   cost.num_layers = layers.get<std::int32_t>();
   for (const Coefficient& coefficient : kCoefficients) {

@@ -9,6 +9,18 @@
 namespace weft {
 namespace {
 
+// Both times and work come near 2^63 for one sequence of 2^32 tokens; their sums need not fit.
+void add(std::int64_t& sum, std::int64_t value, std::string_view what) {
+  WEFT_USER_CHECK(!__builtin_add_overflow(sum, value, &sum),
+                  "evaluate: the {} exceeds 2^63; plan fewer or shorter sequences", what);
+}
+
+void add(Nanoseconds& sum, Nanoseconds value) {
+  std::int64_t ns = sum.value();
+  add(ns, value.value(), "time in nanoseconds");
+  sum = Nanoseconds(ns);
+}
+
 // Most tokens that a member of each group holds.
 std::vector<Tokens> largest_members(const StepPlan& plan) {
   std::vector<Tokens> largest(plan.groups.size());
@@ -69,7 +81,7 @@ void collect_shares(const StepPlan& plan, const MicroBatch& micro_batch,
     } else {
       shares.emplace_back();
     }
-    shares[mine].work += causal_work(piece.range);
+    add(shares[mine].work, causal_work(piece.range), "work of a ring");
     shares[mine].tokens += Tokens(piece.range.size());
   }
 }
@@ -83,14 +95,14 @@ void summarize(const StepPlan& plan, Evaluation& result) {
   }
   result.sharded_sequences = static_cast<std::int64_t>(plan.groups.size());
   if (result.max_degree == 0 && !plan.sequences.empty()) result.max_degree = 1;
-  Nanoseconds total;
+  double total = 0;  // below 2^53 ns exact: a hundred days
   Nanoseconds largest;
   for (const RankTime& rank : result.ranks) {
-    total += rank.busy;
+    total += static_cast<double>(rank.busy.value());
     largest = std::max(largest, rank.busy);
   }
-  if (total == Nanoseconds(0)) return;
-  const double mean = static_cast<double>(total.value()) / plan.num_ranks;
+  if (total == 0) return;
+  const double mean = total / plan.num_ranks;
   result.imbalance = static_cast<double>(largest.value()) / mean;
   result.idle_share = 1 - mean / static_cast<double>(result.makespan.value());
 }
@@ -116,11 +128,11 @@ Evaluation evaluate(const StepPlan& plan, const CostModel& cost, const ClusterSp
     for (const MicroBatch& micro_batch : plan.ranks[r]) {
       collect_shares(plan, micro_batch, largest, rings, shares);
       const Nanoseconds time = micro_batch_time(cost, shares, speed);
-      rank.busy += time;
+      add(rank.busy, time);
       ++rank.num_micro_batches;
       for (const RingShare& share : shares) {
         rank.tokens += share.tokens;
-        rank.work += share.work;
+        add(rank.work, share.work, "work of a rank");
       }
       Nanoseconds& slot = duration[static_cast<std::size_t>(micro_batch.slot_idx)];
       slot = std::max(slot, time);
@@ -148,7 +160,8 @@ Evaluation evaluate(const StepPlan& plan, const CostModel& cost, const ClusterSp
     for (std::size_t i = first[s]; i < first[s + 1]; ++i) {
       slot.start = std::max(slot.start, result.ranks[members[i]].finish);
     }
-    slot.end = slot.start + duration[s];
+    slot.end = slot.start;
+    add(slot.end, duration[s]);
     for (std::size_t i = first[s]; i < first[s + 1]; ++i)
       result.ranks[members[i]].finish = slot.end;
     result.makespan = std::max(result.makespan, slot.end);

@@ -3,13 +3,13 @@
 #include <fmt/ostream.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
 #include "base/binary_io.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json_text.h"
 #include "plan/plan_wire.h"
 
 namespace weft {
@@ -56,6 +56,10 @@ StepPlan decode_payload(ByteReader& reader) {
   plan.capacity = Tokens(reader.read<std::int64_t>());
   plan.num_layers = reader.read<std::int32_t>();
   plan.weighting = static_cast<LossWeighting>(reader.read<std::uint8_t>());
+  WEFT_USER_CHECK(
+      plan.weighting == LossWeighting::kToken || plan.weighting == LossWeighting::kSample,
+      "{}: at offset {} of the payload loss weighting {}, expected 0 (token) or 1 (sample)",
+      reader.what(), reader.offset() - 1, static_cast<int>(plan.weighting));
   plan.makespan = Nanoseconds(reader.read<std::int64_t>());
   plan.lower_bound = Nanoseconds(reader.read<std::int64_t>());
   plan.num_slots = reader.read<std::int32_t>();
@@ -70,11 +74,6 @@ StepPlan decode_payload(ByteReader& reader) {
   for (auto& micro_batches : plan.ranks) micro_batches = plan_wire::read_micro_batches(reader);
   reader.expect_end();
   return plan;
-}
-
-// A JSON string with its quotes; bytes that are not UTF-8 become U+FFFD.
-std::string json_string(std::string_view text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 // JSON has no infinity and no NaN.

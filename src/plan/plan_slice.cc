@@ -64,8 +64,21 @@ void check_index(std::int64_t index, std::size_t size, std::string_view what,
                   what, size);
 }
 
+void check_range(TokenRange range, const PlanSlice& slice, std::int32_t sequence_idx,
+                 std::string_view what, const std::string& source) {
+  const Tokens tokens = slice.sequences[static_cast<std::size_t>(sequence_idx)].tokens;
+  WEFT_USER_CHECK(0 <= range.begin && range.begin < range.end && range.end <= tokens.value(),
+                  "{}: damaged plan slice: {} is [{}, {}), expected a part of its sequence's {} "
+                  "tokens",
+                  source, what, range.begin, range.end, tokens);
+}
+
 // What an executor indexes with or sizes messages by must be consistent before it sees the slice.
 void check_slice(const PlanSlice& slice, const std::string& source) {
+  WEFT_USER_CHECK(
+      slice.weighting == LossWeighting::kToken || slice.weighting == LossWeighting::kSample,
+      "{}: damaged plan slice: loss weighting is {}, expected 0 (token) or 1 (sample)", source,
+      static_cast<int>(slice.weighting));
   check_index(slice.rank.value(), static_cast<std::size_t>(std::max(slice.num_ranks, 0)), "rank",
               source);
   for (const GroupSlice& group : slice.groups) {
@@ -79,6 +92,11 @@ void check_slice(const PlanSlice& slice, const std::string& source) {
     WEFT_USER_CHECK(group.member_ranges.size() == group.ranks.size(),
                     "{}: damaged plan slice: group {} has {} ranks, but ranges of {} members",
                     source, group.plan_group_idx, group.ranks.size(), group.member_ranges.size());
+    for (const auto& ranges : group.member_ranges) {
+      for (const TokenRange range : ranges) {
+        check_range(range, slice, group.sequence_idx, "a member's range", source);
+      }
+    }
   }
   for (const MicroBatch& micro_batch : slice.micro_batches) {
     for (const Piece& piece : micro_batch.pieces) {
@@ -86,6 +104,7 @@ void check_slice(const PlanSlice& slice, const std::string& source) {
       if (piece.group_idx != kNoGroup) {
         check_index(piece.group_idx, slice.groups.size(), "a piece's group_idx", source);
       }
+      check_range(piece.range, slice, piece.sequence_idx, "a piece's range", source);
     }
   }
 }

@@ -1,5 +1,7 @@
 #include "plan/plan_wire.h"
 
+#include <cmath>
+
 #include "base/error.h"
 
 namespace weft::plan_wire {
@@ -111,6 +113,9 @@ std::vector<MicroBatch> read_micro_batches(ByteReader& reader) {
   for (MicroBatch& micro_batch : micro_batches) {
     micro_batch.slot_idx = reader.read<std::int32_t>();
     micro_batch.offload_ratio = reader.read<double>();
+    WEFT_USER_CHECK(micro_batch.offload_ratio != 0 || !std::signbit(micro_batch.offload_ratio),
+                    "{}: at offset {} an offload ratio of -0, expected 0: one plan has one form",
+                    reader.what(), reader.offset() - sizeof(double));
     micro_batch.pieces.resize(reader.read_count(kPieceBytes));
     for (Piece& piece : micro_batch.pieces) {
       piece.sequence_idx = reader.read<std::int32_t>();

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <nlohmann/json.hpp>
+
 #include "base/binary_io.h"
 #include "unit/corpus/corpus_fixture.h"
 
@@ -201,6 +203,25 @@ TEST_F(CorpusDamageTest, ADescriptionThatContradictsItselfIsRefused) {
   EXPECT_THAT(error_with([](auto& d) { d.shard_tokens = 21; }), HasSubstr("a shard has"));
   EXPECT_THAT(error_with([](auto& d) { d.num_documents = 4; }), HasSubstr("different corpora"));
   EXPECT_THAT(error_with([](auto& d) { d.width = TokenWidth::kU32; }), HasSubstr("as u32"));
+}
+
+// The checksum is right, so only the value is wrong.
+TEST_F(CorpusDamageTest, NumbersThatAreNoCountsAreRefusedInsteadOfConverted) {
+  const auto good = nlohmann::json::parse(file("corpus.json"));
+  for (const char* pointer :
+       {"/num_documents", "/num_tokens", "/num_targets", "/shard_tokens", "/shards/0/num_tokens",
+        "/tokenizer/vocab_size", "/tokenizer/end_token", "/build/num_records"}) {
+    for (const char* value : {"1.5", "1e30", "-1", "18446744073709551615", "true", "\"3\""}) {
+      auto wrong = good;
+      wrong[nlohmann::json::json_pointer(pointer)] = nlohmann::json::parse(value);
+      wrong.erase("checksum");
+      const std::string values = wrong.dump();
+      wrong["checksum"] = hex64(checksum64(std::as_bytes(std::span(values.data(), values.size()))));
+      replace("corpus.json", wrong.dump());
+      EXPECT_THAT(open_error(), AllOf(HasSubstr("corpus.json"), HasSubstr("whole number")))
+          << pointer << " = " << value;
+    }
+  }
 }
 
 // 5 GiB in a sparse file: the third document lies beyond byte 4 GiB and token 2^31.

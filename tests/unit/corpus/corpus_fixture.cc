@@ -4,7 +4,6 @@
 #include <zstd.h>
 
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "base/log.h"
 
@@ -87,7 +86,19 @@ std::string zstd(std::string_view text) {
 }
 
 std::string jsonl_line(std::string_view text, std::string_view key) {
-  return nlohmann::json{{key, text}}.dump() + "\n";
+  const auto quoted = [](std::string_view raw) {
+    std::string out = "\"";
+    for (const char c : raw) {
+      if (c == '"' || c == '\\') out += '\\';
+      if (static_cast<unsigned char>(c) >= 0x20) {
+        out += c;
+      } else {
+        out += fmt::format("\\u{:04x}", c);
+      }
+    }
+    return out + '"';
+  };
+  return fmt::format("{{{}:{}}}\n", quoted(key), quoted(text));
 }
 
 std::vector<TokenId> tokens_of(const Corpus& corpus) {

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "base/error.h"
@@ -34,7 +35,7 @@ class CostFile : public ::testing::Test {
     const auto at = changed.find(from);
     EXPECT_NE(at, std::string::npos) << from;
     changed.replace(at, from.size(), to);
-    write_file_atomically(path_, std::string_view(changed));
+    std::ofstream(path_, std::ios::binary) << changed;  // no fsync: a thousand files
     try {
       load_cost_model(path_);
     } catch (const UserError& error) {
@@ -78,6 +79,11 @@ TEST_F(CostFile, EveryOtherDamageIsNamed) {
               HasSubstr("backward_ratio"));
   EXPECT_THAT(error_after("\"num_layers\": 32", "\"num_layers\": 0"), HasSubstr("at least 1"));
   EXPECT_THAT(error_after("\"num_layers\": 32", "\"num_layers\": 2.5"), HasSubstr("integer"));
+  for (const std::string wide : {"4294967328", "-4294967264", "18446744073709551615"}) {
+    EXPECT_THAT(error_after("\"num_layers\": 32", "\"num_layers\": " + wide),
+                HasSubstr("at most a million"))
+        << "32 in 32 bits";
+  }
   EXPECT_THAT(error_after("\"num_layers\": 32,", ""), HasSubstr("\"num_layers\" is missing"));
   EXPECT_THAT(error_after("\"num_layers\": 32", "\"num_layers\": \"32\""), HasSubstr("num_layers"));
   EXPECT_THAT(error_after("\"backward_ratio\": 2.5", "\"backward_ratio\": \"2\""),
@@ -87,6 +93,22 @@ TEST_F(CostFile, EveryOtherDamageIsNamed) {
   EXPECT_THAT(error_after("weft.cost.v1", "weft.cost.v2"), HasSubstr("another version"));
   EXPECT_THAT(error_after("weft.cost.v1", "other"), HasSubstr("expected \"weft.cost.v1\""));
   EXPECT_THAT(error_after("{", "["), HasSubstr("not JSON"));
+  EXPECT_THAT(error_after("{", std::string(100'000, '[')), HasSubstr("not JSON"));
+  EXPECT_THAT(error_after("{", "{\"fixed_ns\": 3,"), HasSubstr("\"fixed_ns\" is there twice"));
+}
+
+TEST_F(CostFile, AFileCutOrChangedAnywhereIsReadOrRefusedByName) {
+  const std::string whole = text_;
+  for (std::size_t size = 0; size + 2 < whole.size(); ++size) {
+    text_ = whole.substr(0, size);
+    EXPECT_THAT(error_after("", ""), HasSubstr(path_.string())) << "cut to " << size;
+  }
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    text_ = whole;
+    text_[at] = static_cast<char>(text_[at] ^ (1 << (at % 8)));
+    const std::string error = error_after("", "");  // nothing but UserError may come out
+    EXPECT_THAT(error, testing::AnyOf("no error", HasSubstr(path_.string()))) << "byte " << at;
+  }
 }
 
 TEST_F(CostFile, RefusesToWriteWhatItWouldNotRead) {

@@ -154,5 +154,33 @@ TEST(Evaluate, RefusesAnotherNumberOfRanksAndACycle) {
   EXPECT_THROW(evaluate(plan, hand_cost(), uniform_cluster(2, 2)), UserError);
 }
 
+// One sequence of 2^32 - 1 tokens has nearly 2^63 pairs; two of them on a rank have more.
+TEST(Evaluate, SumsThatDoNotFitAreRefusedInsteadOfTurningNegative) {
+  constexpr std::int64_t kLongest = (std::int64_t{1} << 32) - 1;
+  const auto refusal = [](std::int64_t length, const CostModel& cost) -> std::string {
+    StepPlan plan = empty_plan({length, length, length}, 1, length);
+    PlanBuilder builder(plan);
+    for (const std::int32_t sequence : {0, 1, 2}) {
+      builder.open_slot();
+      builder.add_whole(sequence, Rank(0));
+    }
+    validate(plan);
+    try {
+      evaluate(plan, cost, uniform_cluster(1, 1));
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(refusal(kLongest, CostModel()),
+            "evaluate: the work of a rank exceeds 2^63; plan fewer or shorter sequences");
+  CostModel slow;
+  slow.fixed_ns = 1.3e18;
+  EXPECT_EQ(refusal(1, slow),
+            "evaluate: the time in nanoseconds exceeds 2^63; plan fewer or shorter sequences");
+  slow.fixed_ns = 1e18;
+  EXPECT_EQ(refusal(1, slow), "no error");
+}
+
 }  // namespace
 }  // namespace weft

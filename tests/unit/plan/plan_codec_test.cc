@@ -127,6 +127,29 @@ TEST(PlanCodec, EqualPlansHaveEqualHashesAndAnyChangeShows) {
   EXPECT_EQ(plan_hash(zero), plan_hash(minus_zero));
 }
 
+// It would equal a plan whose bytes, and so whose hash, are others.
+TEST(PlanCodec, ANegativeZeroIsRefusedWithItsOffset) {
+  StepPlan plan;
+  plan.ranks = {{MicroBatch{0, 0.0, {}}}};
+  std::vector<std::byte> bytes = encode_plan(plan);
+  const std::size_t ratio_at = bytes.size() - sizeof(std::uint64_t) - sizeof(double);
+  overwrite(bytes, ratio_at, -0.0);
+  reseal(bytes);
+  EXPECT_THAT(refusal(bytes), AllOf(HasSubstr("some.plan: at offset"), HasSubstr("ratio of -0")));
+  overwrite(bytes, ratio_at, 0.5);
+  reseal(bytes);
+  EXPECT_EQ(refusal(bytes), "accepted");
+}
+
+// The JSON view could not name it.
+TEST(PlanCodec, AnUnknownLossWeightingIsRefused) {
+  for (const int code : {2, 24, 255}) {
+    StepPlan plan = example_plan(0);
+    plan.weighting = static_cast<LossWeighting>(code);
+    EXPECT_THAT(refusal(encode_plan(plan)), HasSubstr(fmt::format("loss weighting {}", code)));
+  }
+}
+
 TEST(PlanCodec, DamagedFramesAreRefusedWithTheirNameAndReason) {
   const std::vector<std::byte> whole = encode_plan(example_plan(1));
   const auto damaged = [&](const auto& damage) {
@@ -149,6 +172,15 @@ TEST(PlanCodec, DamagedFramesAreRefusedWithTheirNameAndReason) {
                 reseal(b);
               }),
               HasSubstr("1 unexpected bytes"));
+}
+
+TEST(PlanCodec, EveryFlippedBitIsRefused) {
+  const std::vector<std::byte> whole = encode_plan(example_plan(1));
+  for (std::size_t bit = 0; bit < 8 * whole.size(); ++bit) {
+    std::vector<std::byte> bytes = whole;
+    bytes[bit / 8] ^= std::byte{1} << (bit % 8);
+    EXPECT_NE(refusal(bytes), "accepted") << "bit " << bit;
+  }
 }
 
 TEST(PlanCodec, EveryTruncationIsRefused) {

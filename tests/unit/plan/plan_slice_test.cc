@@ -200,6 +200,23 @@ TEST(PlanSlice, IndicesThatPointOutsideAreRefused) {
               HasSubstr("piece's group_idx is 1"));
 }
 
+TEST(PlanSlice, RangesOutsideTheirSequenceAreRefused) {
+  using testing::HasSubstr;
+  constexpr std::int64_t kFar = std::numeric_limits<std::int64_t>::max();
+  for (const TokenRange range :
+       {TokenRange{-1, 3}, {3, 3}, {4, 3}, {3, 7}, {6, 7}, {-kFar, kFar}}) {
+    EXPECT_THAT(refusal([&](PlanSlice& s) { s.micro_batches[0].pieces[0].range = range; }),
+                HasSubstr("a piece's range is ["))
+        << range.begin << " " << range.end;
+    EXPECT_THAT(refusal([&](PlanSlice& s) { s.groups[0].member_ranges[0][0] = range; }),
+                HasSubstr("a member's range is ["))
+        << range.begin << " " << range.end;
+  }
+  EXPECT_THAT(refusal([](PlanSlice& s) { s.sequences[0].tokens = 5_tok; }), HasSubstr("range"));
+  EXPECT_THAT(refusal([](PlanSlice& s) { s.weighting = static_cast<LossWeighting>(2); }),
+              HasSubstr("loss weighting is 2"));
+}
+
 TEST(PlanSlice, APlanIsNotASliceAndASliceIsNotAPlan) {
   EXPECT_THROW(decode_slice(encode_plan(StepPlan{}), "x"), UserError);
   EXPECT_THROW(decode_plan(encode_slice(slice_with_group()), "x"), UserError);

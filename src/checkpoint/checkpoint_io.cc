@@ -232,27 +232,44 @@ std::string show_shape(const std::vector<std::int64_t>& shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
 }
 
-const CheckpointTensor& tensor_of(const CheckpointManifest& manifest, const std::string& name,
-                                  const ParameterInfo& info, std::string_view dtype,
-                                  const fs::path& checkpoint) {
-  const auto found = std::find_if(manifest.tensors.begin(), manifest.tensors.end(),
-                                  [&](const CheckpointTensor& t) { return t.name == name; });
-  WEFT_USER_CHECK(found != manifest.tensors.end(),
-                  "'{}' has no tensor '{}', which this model needs", checkpoint.string(), name);
-  WEFT_USER_CHECK(found->shape == info.shape && found->dtype == dtype,
-                  "'{}': tensor '{}' is {} {}, this model needs {} {}", checkpoint.string(), name,
-                  found->dtype, show_shape(found->shape), dtype, show_shape(info.shape));
-  return *found;
-}
+// The manifest's tensors by name. Each must be taken once: what nobody takes is not this model's.
+class TensorIndex {
+ public:
+  TensorIndex(const fs::path& checkpoint, const CheckpointManifest& manifest)
+      : checkpoint_(checkpoint) {
+    for (const CheckpointTensor& tensor : manifest.tensors) left_.emplace(tensor.name, &tensor);
+  }
+
+  const CheckpointTensor& take(const std::string& name, const ParameterInfo& info,
+                               std::string_view dtype) {
+    const auto found = left_.find(name);
+    WEFT_USER_CHECK(found != left_.end(), "'{}' has no tensor '{}', which this model needs",
+                    checkpoint_.string(), name);
+    const CheckpointTensor& tensor = *found->second;
+    WEFT_USER_CHECK(tensor.shape == info.shape && tensor.dtype == dtype,
+                    "'{}': tensor '{}' is {} {}, this model needs {} {}", checkpoint_.string(),
+                    name, tensor.dtype, show_shape(tensor.shape), dtype, show_shape(info.shape));
+    left_.erase(found);
+    return tensor;
+  }
+
+  void expect_all_taken() const {
+    WEFT_USER_CHECK(left_.empty(), "'{}' holds tensor '{}', which this model does not have",
+                    checkpoint_.string(), left_.begin()->first);
+  }
+
+ private:
+  const fs::path& checkpoint_;
+  std::map<std::string_view, const CheckpointTensor*> left_;
+};
 
 // This rank's part of one flat buffer.
-void read_part(PartReader& reader, const CheckpointManifest& manifest, const StateBuffer& buffer,
-               const ParameterSet& parameters, TokenRange flat, const fs::path& checkpoint) {
+void read_part(PartReader& reader, TensorIndex& index, const StateBuffer& buffer,
+               const ParameterSet& parameters, TokenRange flat) {
   const std::string dtype(safetensors_dtype(buffer.flat.scalar_type()));
   auto* const data = static_cast<std::byte*>(buffer.flat.data_ptr());
   for (const ParameterInfo& info : parameters.infos()) {
-    const CheckpointTensor& tensor =
-        tensor_of(manifest, tensor_name(buffer.kind, info), info, dtype, checkpoint);
+    const CheckpointTensor& tensor = index.take(tensor_name(buffer.kind, info), info, dtype);
     const TokenRange own = intersect(info, flat);
     if (own.size() == 0) continue;
     reader.read(
@@ -315,9 +332,11 @@ void load_checkpoint(Communicator& comm, const fs::path& checkpoint, ParameterSe
   const TokenRange own = even_part(parameters.size(), comm.size(), comm.rank().value());
   reason = reason_of([&] {
     PartReader reader(checkpoint, *manifest);
+    TensorIndex index(checkpoint, *manifest);
     for (const StateBuffer& buffer : state_buffers(parameters, optimizer)) {
-      read_part(reader, *manifest, buffer, parameters, own, checkpoint);
+      read_part(reader, index, buffer, parameters, own);
     }
+    index.expect_all_taken();
   });
   if (const auto failure = first_reason(comm, reason, {.operation = "checkpoint read"})) {
     throw_user_error("rank {} cannot load the checkpoint: {}", failure->rank, failure->reason);

@@ -1,5 +1,6 @@
 // weft: the control plane. No torch, starts in milliseconds.
 #include "cli/corpus_command.h"
+#include "cli/doctor_command.h"
 #include "cli/plan_command.h"
 #include "cli/program.h"
 #include "cli/train_handover.h"
@@ -9,6 +10,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", weft::version_text("weft"));
   app.require_subcommand(1);
   weft::add_corpus_command(app);
+  weft::add_doctor_command(app);
   weft::add_plan_command(app);
   weft::add_train_handover(app);
   return weft::run_program(app, argc, argv);

@@ -92,8 +92,38 @@ std::string show_activity(const RankActivity& activity) {
                      dropped);
 }
 
+using Activities = std::vector<std::pair<Rank, RankActivity>>;
+
+// Waits of one rank for others; of the chain of waits that a report follows.
+struct Wait {
+  Rank waiter;
+  std::string label;
+  std::vector<Rank> awaited;
+};
+
+// A rank that has posted `wait`'s operation too and waits in another one by now has left something
+// of it out. Nothing if there is none.
+std::string show_rank_that_went_on(const Activities& chain, const std::vector<Wait>& waits) {
+  for (const Wait& wait : waits) {
+    for (const auto& [rank, activity] : chain) {
+      const bool awaited =
+          std::find(wait.awaited.begin(), wait.awaited.end(), rank) != wait.awaited.end();
+      if (!awaited || !activity.waiting || activity.wait_label == wait.label) continue;
+      const bool posted =
+          std::any_of(activity.posts.begin(), activity.posts.end(),
+                      [&](const PostSummary& post) { return post.label == wait.label; });
+      if (!posted) continue;
+      return fmt::format(
+          "Look at rank {}: it has gone on from {}, in which rank {} still waits "
+          "for it.",
+          rank, quoted(wait.label), wait.waiter);
+    }
+  }
+  return {};
+}
+
 // Which rank a reader should look at; a rank that waits is only a link of the chain.
-std::string show_verdict(const std::vector<std::pair<Rank, RankActivity>>& chain) {
+std::string show_verdict(const Activities& chain, const std::vector<Wait>& waits) {
   std::vector<Rank> silent, finished, outside;
   for (const auto& [rank, activity] : chain) {
     if (!activity.answered) {
@@ -114,6 +144,7 @@ std::string show_verdict(const std::vector<std::pair<Rank, RankActivity>>& chain
         "limit.",
         show_ranks(outside));
   }
+  if (std::string text = show_rank_that_went_on(chain, waits); !text.empty()) return text;
   return "All of these wait for one another: compare what each waits for with what its peers "
          "posted last.";
 }
@@ -129,7 +160,8 @@ std::string timeout_report(const OpenTransfer& transfer, Nanoseconds waited,
       transfer.rank, format_duration(waited), format_duration(Nanoseconds(wait_limit.count())),
       show_ranks(awaited), quoted(transfer.label), channel_name(transfer.channel),
       show_outstanding(transfer.outstanding));
-  std::vector<std::pair<Rank, RankActivity>> chain;
+  Activities chain;
+  std::vector<Wait> waits{{transfer.rank, describe(transfer.label), awaited}};
   for (std::size_t i = 0; i < awaited.size(); ++i) {
     if (i == kMaxRanksShown) {
       text += fmt::format("\n  {} more ranks are involved.", awaited.size() - i);
@@ -142,12 +174,14 @@ std::string timeout_report(const OpenTransfer& transfer, Nanoseconds waited,
     const auto& [rank, activity] = chain.emplace_back(awaited[i], activity_of(awaited[i]));
     text += fmt::format("\n  Rank {} {}.", rank, show_activity(activity));
     if (!activity.waiting) continue;
-    for (const Rank next : awaited_ranks(activity.outstanding)) {
+    waits.push_back({rank, activity.wait_label, awaited_ranks(activity.outstanding)});
+    for (const Rank next : waits.back().awaited) {
       const bool known = std::find(awaited.begin(), awaited.end(), next) != awaited.end();
       if (!known && next != transfer.rank) awaited.push_back(next);
     }
   }
-  return text + "\n  " + show_verdict(chain);
+  chain.emplace_back(transfer.rank, activity_of(transfer.rank));
+  return text + "\n  " + show_verdict(chain, waits);
 }
 
 std::string finished_report(const OpenTransfer& transfer, Rank peer, bool is_send, Bytes bytes) {

@@ -28,7 +28,7 @@ struct MessageSide {
 
 // `transfer` has waited to its limit. Follows the awaited ranks from one to the next, so that a
 // rank which holds up a whole chain is named whoever of the chain reports first; the last line
-// names the ranks to look at.
+// names the ranks to look at. `activity_of` is asked about `transfer.rank` too.
 std::string timeout_report(const OpenTransfer& transfer, Nanoseconds waited,
                            std::chrono::nanoseconds wait_limit,
                            const std::function<RankActivity(Rank)>& activity_of);

@@ -140,13 +140,20 @@ class CommandLine(unittest.TestCase):
             for a, b in zip(losses, reference):
                 self.assertAlmostEqual(a, b, delta=1e-3)
 
-    def test_a_folder_that_holds_a_run_is_not_overwritten(self):
-        self.assertEqual(self.train("twice", "--train.steps", "1").returncode, 0)
+    def test_a_finished_run_trains_nothing_again_and_goes_on_when_asked_for_more(self):
+        self.assertEqual(self.train("twice", "--train.steps", "2").returncode, 0)
         before = (self.folder / "twice" / "metrics.jsonl").read_bytes()
-        result = self.train("twice", "--train.steps", "1")
-        self.assertEqual(result.returncode, 2)
-        self.assertIn("already holds a run", result.stderr)
+        again = self.train("twice", "--train.steps", "2")
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertIn("step 2 of 2", again.stdout)
         self.assertEqual((self.folder / "twice" / "metrics.jsonl").read_bytes(), before)
+        fewer = self.train("twice", "--train.steps", "1")
+        self.assertEqual(fewer.returncode, 2)
+        self.assertIn("is at step 2 already", fewer.stderr)
+        more = self.train("twice", "--train.steps", "3")
+        self.assertEqual(more.returncode, 0, more.stderr)
+        self.assertIn("train.steps: was 2, is 3", more.stdout)
+        self.assertEqual([s["step"] for s in self.metrics("twice")], [0, 1, 2])
 
     def test_a_sequence_beyond_all_ranks_is_refused_with_the_ranks_that_would_fit(self):
         result = self.train("toolong", "--plan.capacity", "100")
@@ -203,11 +210,14 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(result.returncode, 2)
         self.assertIn("0123456789ab", result.stderr)
 
-    def test_a_foreign_launcher_is_an_error_and_not_n_runs(self):
-        result = self.train("launched", env={"OMPI_COMM_WORLD_SIZE": "4"})
+    def test_a_launcher_that_cannot_be_joined_is_an_error_and_not_n_runs(self):
+        torchrun = {"RANK": "0", "WORLD_SIZE": "4", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "4",
+                    "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+        result = self.train("launched", env=torchrun)
         self.assertEqual(result.returncode, 2)
-        self.assertIn("mpirun", result.stderr)
-        self.assertIn("--ranks 4", result.stderr)
+        self.assertIn("torchrun", result.stderr)
+        self.assertIn("--launch mpi --ranks 4", result.stderr)
+        self.assertFalse((self.folder / "launched").exists())
 
     def test_plan_prints_ranks_and_streams_json(self):
         lengths = self.folder / "lengths.txt"

@@ -1,6 +1,8 @@
 // Bars of exactness: any plan on any number of ranks gives the loss and the gradient of every
 // parameter that one rank holding everything gives (the oracle: tests/support/dense_decoder.h).
 //
+// The tests of RanksTest and of lengths to 5,000 run on MPI processes, too (tests/mpi).
+//
 // WEFT_LONG_TESTS=1 in the environment runs ten times as many random plans.
 #include <gtest/gtest.h>
 
@@ -115,7 +117,11 @@ PlanRequest request_of(const std::string& strategy, std::int32_t num_ranks, std:
   return request;
 }
 
-class RanksTest : public ::testing::TestWithParam<std::int32_t> {};
+class RanksTest : public ::testing::TestWithParam<std::int32_t> {
+  void SetUp() override {
+    if (!testing::can_run_ranks(GetParam())) GTEST_SKIP() << "another number of ranks runs here";
+  }
+};
 INSTANTIATE_TEST_SUITE_P(Ranks, RanksTest, ::testing::Values(1, 2, 3, 4, 7));
 
 TEST_P(RanksTest, RandomPlansEqualTheDenseReference) {
@@ -175,6 +181,7 @@ TEST(Exactness, LengthsToFiveThousandUnderEveryStrategyRankCountAndDtype) {
     config.num_layers = 1;
     const DenseStep reference = reference_of(config, source, LossWeighting::kToken);
     for (const auto& [num_ranks, capacity] : capacity_of_ranks) {
+      if (!testing::can_run_ranks(num_ranks)) continue;
       for (const std::string& strategy : strategy_names()) {
         SCOPED_TRACE(
             fmt::format("{} kv heads, {} ranks, {}", config.num_kv_heads, num_ranks, strategy));

@@ -1,4 +1,4 @@
-// One training step on thread ranks: what a plan makes of a step, for comparison with the oracle.
+// One training step on ranks: what a plan makes of a step, for comparison with the oracle.
 #pragma once
 
 #include <string>
@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "comm/collectives.h"
-#include "comm/thread/thread_world.h"
 #include "plan/plan_codec.h"
 #include "plan/validate.h"
+#include "tests/support/test_ranks.h"
 #include "tests/support/tiny_model.h"
 
 namespace weft::testing {
@@ -41,26 +41,23 @@ inline RankedStep run_on_ranks(const StepSetting& setting, const StepPlan& plan,
   set_blas_threads(1);
   const Hash128 hash = plan_hash(plan);
   RankedStep step;
-  run_thread_ranks({.num_ranks = plan.num_ranks, .wait_limit = std::chrono::seconds(60)},
-                   [&](Communicator& comm) {
-                     set_compute_threads(1);
-                     TinyModel model(setting.config, setting.dtype, setting.kernel);
-                     const PlanSlice slice = slice_plan(plan, hash, comm.rank());
-                     const RingContext ring{.comm = &comm, .step = plan.step};
-                     double loss = 0;
-                     for (const MicroBatch& micro_batch : slice.micro_batches) {
-                       const AttentionLayout layout = make_attention_layout(slice, micro_batch);
-                       const PackedMicroBatch batch = pack_micro_batch(slice, micro_batch, source);
-                       ForwardResult result = model.decoder.forward(batch, layout, ring);
-                       loss += result.loss;
-                       model.decoder.backward(std::move(result), batch, layout, ring);
-                     }
-                     all_reduce(comm, std::span(&loss, 1), ReduceOp::kSum,
-                                {.operation = "test loss"});
-                     sum_over_ranks(comm, model.parameters.flat_gradients());
-                     if (comm.rank() == Rank(0))
-                       step = {.loss = loss, .gradients = model.parameters.flat_gradients()};
-                   });
+  run_test_ranks(plan.num_ranks, [&](Communicator& comm) {
+    set_compute_threads(1);
+    TinyModel model(setting.config, setting.dtype, setting.kernel);
+    const PlanSlice slice = slice_plan(plan, hash, comm.rank());
+    const RingContext ring{.comm = &comm, .step = plan.step};
+    double loss = 0;
+    for (const MicroBatch& micro_batch : slice.micro_batches) {
+      const AttentionLayout layout = make_attention_layout(slice, micro_batch);
+      const PackedMicroBatch batch = pack_micro_batch(slice, micro_batch, source);
+      ForwardResult result = model.decoder.forward(batch, layout, ring);
+      loss += result.loss;
+      model.decoder.backward(std::move(result), batch, layout, ring);
+    }
+    all_reduce(comm, std::span(&loss, 1), ReduceOp::kSum, {.operation = "test loss"});
+    sum_over_ranks(comm, model.parameters.flat_gradients());
+    if (keeps_results(comm)) step = {.loss = loss, .gradients = model.parameters.flat_gradients()};
+  });
   return step;
 }
 

@@ -15,7 +15,8 @@ namespace weft {
 struct MpiWorldOptions {
   std::chrono::nanoseconds wait_limit = std::chrono::seconds(60);  // of every wait()
   // Compare label and size of every message on both sides (one small message more per message).
-  // Off: a message longer than its receive still fails, other disagreements go unseen.
+  // Off: messages of different sizes never meet, so their ranks fail at the wait limit; other
+  // disagreements go unseen, and wait() of a send may return before its receive is posted.
   bool check_messages = true;
 };
 

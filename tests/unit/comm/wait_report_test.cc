@@ -54,8 +54,9 @@ class WaitReport : public testing::Test {
                                 {.operation = "ring kv", .step = 3, .slot = 5},
                                 Channel::kRing,
                                 {{Rank(1), false, 2, 96_B}}};
-    return timeout_report(transfer, 1'500'000'000_ns, seconds(1),
-                          [&](Rank rank) { return activities_.at(rank); });
+    return timeout_report(transfer, 1'500'000'000_ns, seconds(1), [&](Rank rank) {
+      return rank == Rank(0) ? self_ : activities_.at(rank);
+    });
   }
   static RankActivity waiting_for(std::int32_t peer) {
     return {.waiting = true,
@@ -65,6 +66,7 @@ class WaitReport : public testing::Test {
             .outstanding = {{Rank(peer), true, 1, 8_B}}};
   }
   std::map<Rank, RankActivity> activities_;
+  RankActivity self_{.waiting = true, .wait_label = "ring kv (step 3, slot 5)"};
 };
 
 TEST_F(WaitReport, FollowsTheChainToTheRankThatIsOutside) {
@@ -98,6 +100,22 @@ TEST_F(WaitReport, ACycleIsCalledOne) {
   activities_ = {{Rank(1), waiting_for(2)}, {Rank(2), waiting_for(0)}};
   EXPECT_THAT(report(),
               AllOf(HasSubstr("All of these wait for one another"), Not(HasSubstr("Look at"))));
+}
+
+TEST_F(WaitReport, ARankThatHasGoneOnWithoutItsPartIsTheOneToLookAt) {
+  RankActivity ahead = waiting_for(0);
+  ahead.wait_label = "gradients (step 3)";
+  ahead.posts.resize(2);
+  ahead.posts[0].label = ahead.wait_label;
+  ahead.posts[1].label = "ring kv (step 3, slot 5)";
+  activities_ = {{Rank(1), ahead}};
+  EXPECT_THAT(report(),
+              EndsWith("Look at rank 1: it has gone on from \"ring kv (step 3, slot 5)\", "
+                       "in which rank 0 still waits for it."));
+  // The same seen from a rank that waits behind the other two.
+  activities_ = {{Rank(1), waiting_for(2)}, {Rank(2), ahead}};
+  activities_[Rank(2)].posts[1].label = "ring kv (step 3)";
+  EXPECT_THAT(report(), HasSubstr("Look at rank 2: it has gone on"));
 }
 
 TEST_F(WaitReport, AWorldOfHundredsOfRanksStaysReadable) {

@@ -79,7 +79,10 @@ const std::map<std::string, std::string>& other_values() {
       {"train.log_interval", "10"},
       {"train.bucket_bytes", "1M"},
       {"train.attention", "reference"},
+      {"train.save_interval", "5"},
+      {"train.keep_last", "0"},
       {"comm.wait_limit_s", "0.25"},
+      {"comm.check_messages", "false"},
   };
   return kValues;
 }
@@ -155,9 +158,11 @@ TEST(TrainConfig, EachKeyReachesItsOwnMemberOfTheStruct) {
                            .threads_per_rank = 2,
                            .log_interval = 10,
                            .bucket_bytes = Bytes(1 << 20),
-                           .attention = "reference"};
+                           .attention = "reference",
+                           .save_interval = 5,
+                           .keep_last = 0};
   EXPECT_EQ(c.train, train);
-  EXPECT_EQ(c.comm, CommConfig{.wait_limit_s = 0.25});
+  EXPECT_EQ(c.comm, (CommConfig{.wait_limit_s = 0.25, .check_messages = false}));
   EXPECT_EQ(parse_train_config(to_toml(c), "effective.toml", {}), c);
 }
 

@@ -51,7 +51,8 @@ TEST(StepMetrics, TheJsonLineHasEveryDocumentedKeyOnce) {
                                          "max_degree",
                                          "skipped_steps",
                                          "dropped_sequences",
-                                         "plan_hash"}));
+                                         "plan_hash",
+                                         "resumed_at"}));
   EXPECT_EQ(json["loss"], 2.5);
   EXPECT_EQ(json["tokens"], 1000);
   EXPECT_EQ(to_json_line(example()).find('\n'), std::string::npos);

@@ -1,0 +1,105 @@
+// The attention kernel through attention_forward and attention_backward, on one thread: whole long
+// sequences and packs of short ones. Useful FLOPs only: the causal half counts, masked tiles do
+// not.
+#include "attention/attention.h"
+#include "bench/harness/bench_main.h"
+#include "bench/harness/limits.h"
+#include "bench/harness/measure.h"
+#include "bench/harness/suite.h"
+#include "machine/work_clock.h"
+
+namespace weft::bench {
+namespace {
+
+struct Case {
+  std::int64_t head_dim = 64;
+  std::int64_t num_documents = 1;
+  std::int64_t tokens = 4096;  // of each document
+};
+
+// Four query heads on one key/value head, 256 columns in all for both head sizes.
+AttentionShape shape_of(const Case& one) {
+  return {.num_heads = 256 / one.head_dim,
+          .num_kv_heads = std::max<std::int64_t>(1, 64 / one.head_dim),
+          .head_dim = one.head_dim};
+}
+
+struct Inputs {
+  explicit Inputs(const Case& one) : shape(shape_of(one)) {
+    for (std::int64_t i = 0; i < one.num_documents; ++i)
+      layout.whole.push_back({.row = i * one.tokens, .range = {0, one.tokens}});
+    layout.num_rows = one.num_documents * one.tokens;
+    at::manual_seed(1);
+    q = at::randn({layout.num_rows, shape.num_heads, shape.head_dim});
+    k = at::randn({layout.num_rows, shape.num_kv_heads, shape.head_dim});
+    v = at::randn({layout.num_rows, shape.num_kv_heads, shape.head_dim});
+    d_out = at::randn({layout.num_rows, shape.num_heads, shape.head_dim});
+    const double pairs = static_cast<double>(one.num_documents) * 0.5 *
+                         static_cast<double>(one.tokens) * static_cast<double>(one.tokens + 1);
+    head_pairs = pairs * static_cast<double>(shape.num_heads * shape.head_dim);
+  }
+
+  AttentionShape shape;
+  AttentionLayout layout;
+  at::Tensor q;           // [T, H, D]
+  at::Tensor k, v;        // [T, K, D]
+  at::Tensor d_out;       // [T, H, D]
+  double head_pairs = 0;  // causal pairs x heads x head_dim
+};
+
+// Forward: scores and their product with V, 2 x 2 FLOPs per causal pair, head and column. Backward:
+// scores again, dP, dV, dQ, dK: 5 x 2.
+Row attention_row(const Case& one, bool is_backward) {
+  set_compute_threads(1);
+  set_blas_threads(1);
+  const Inputs in(one);
+  const auto kernel = make_blocked_kernel();
+  const auto forward = [&] {
+    return attention_forward(*kernel, in.layout, in.shape, in.q, in.k, in.v, {});
+  };
+  const AttentionResult result = forward();
+  const double flops = in.head_pairs * (is_backward ? 10 : 4);
+  return measure({.name = {},
+                  .unit = "GFLOP/s",
+                  .sample =
+                      [&] {
+                        const WorkClock clock;
+                        if (is_backward) {
+                          attention_backward(*kernel, in.layout, in.shape, in.q, in.k, in.v, result,
+                                             in.d_out, {});
+                        } else {
+                          forward();
+                        }
+                        return 1e-9 * flops / clock.elapsed_s();
+                      },
+                  .limit_name = kFmaPeakName,
+                  .limit = [] { return fma_gflops(); },
+                  .least_samples = 3,
+                  .most_samples = 20});
+}
+
+int run(int argc, char** argv) {
+  Suite suite;
+  for (const bool is_backward : {false, true}) {
+    for (const std::int64_t head_dim : {64, 128}) {
+      const std::string prefix =
+          fmt::format("attention_{}/d{}/", is_backward ? "backward" : "forward", head_dim);
+      for (const std::int64_t tokens : {4096, 16384}) {
+        const Case one{.head_dim = head_dim, .num_documents = 1, .tokens = tokens};
+        suite.add(fmt::format("{}{}", prefix, tokens),
+                  [=] { return attention_row(one, is_backward); });
+      }
+      for (const std::int64_t tokens : {64, 512}) {
+        const Case one{.head_dim = head_dim, .num_documents = 64, .tokens = tokens};
+        suite.add(fmt::format("{}pack-64-{}", prefix, tokens),
+                  [=] { return attention_row(one, is_backward); });
+      }
+    }
+  }
+  return suite.run(parse_selection(argc, argv));
+}
+
+}  // namespace
+}  // namespace weft::bench
+
+int main(int argc, char** argv) { return weft::bench::bench_main(argc, argv, weft::bench::run); }

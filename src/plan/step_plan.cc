@@ -35,6 +35,10 @@ Tokens MicroBatch::tokens() const {
   return sum;
 }
 
+Tokens StepPlan::capacity_of(Rank rank) const {
+  return rank_capacity.empty() ? capacity : rank_capacity[static_cast<std::size_t>(rank.value())];
+}
+
 double StepPlan::gap() const {
   if (makespan == lower_bound) return 0;
   if (lower_bound <= Nanoseconds(0)) return std::numeric_limits<double>::infinity();
@@ -68,25 +72,31 @@ void sort_canonically(std::vector<SequenceSpec>& sequences) {
   });
 }
 
+ZigzagCut::ZigzagCut(Tokens tokens, std::int32_t degree)
+    : num_parts_(2 * std::int64_t{degree}),
+      least_(tokens.value() / num_parts_),
+      num_longer_(tokens.value() % num_parts_) {}
+
+std::array<TokenRange, 2> ZigzagCut::ranges(std::int32_t position) const {
+  const auto part = [&](std::int64_t i) {
+    const std::int64_t begin = i * least_ + std::min(i, num_longer_);
+    return TokenRange{begin, begin + least_ + (i < num_longer_ ? 1 : 0)};
+  };
+  TokenRange first = part(position);
+  TokenRange second = part(num_parts_ - 1 - position);
+  if (first.end == second.begin) {
+    first.end = second.end;
+    second.begin = second.end;
+  }
+  return {first, second};
+}
+
 std::vector<TokenRange> zigzag_ranges(Tokens tokens, std::int32_t degree, std::int32_t position) {
   WEFT_CHECK(tokens >= Tokens(0) && degree >= 1 && position >= 0 && position < degree,
              "zigzag of {} tokens, position {} of {}", tokens, position, degree);
-  const std::int64_t num_parts = 2 * std::int64_t{degree};
-  const std::int64_t least = tokens.value() / num_parts;
-  const std::int64_t num_longer = tokens.value() % num_parts;
-  const auto begin_of = [&](std::int64_t part) {
-    return part * least + std::min(part, num_longer);
-  };
-
   std::vector<TokenRange> ranges;
-  for (const std::int64_t part : {std::int64_t{position}, num_parts - 1 - position}) {
-    const TokenRange range{begin_of(part), begin_of(part + 1)};
-    if (range.empty()) continue;
-    if (!ranges.empty() && ranges.back().end == range.begin) {
-      ranges.back().end = range.end;
-    } else {
-      ranges.push_back(range);
-    }
+  for (const TokenRange range : ZigzagCut(tokens, degree).ranges(position)) {
+    if (!range.empty()) ranges.push_back(range);
   }
   return ranges;
 }

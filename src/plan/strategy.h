@@ -22,6 +22,7 @@ void plan_static(const PlanRequest& request, StepPlan& plan);
 void plan_hdp_naive(const PlanRequest& request, StepPlan& plan);
 
 // Balanced HDP: degrees, groups and packs chosen for the least makespan (docs/planner.md).
+void plan_hdp_many(const PlanRequest& request, StepPlan& plan);
 void plan_hdp(const PlanRequest& request, StepPlan& plan);
 
 }  // namespace weft

@@ -95,6 +95,17 @@ void Validation::check_header() {
   if (plan_.capacity < Tokens(1)) {
     refuse(kKind, "capacity is {} tokens, expected at least 1", plan_.capacity);
   }
+  if (!plan_.rank_capacity.empty() && plan_.rank_capacity.size() != plan_.ranks.size()) {
+    refuse(kKind, "rank_capacity has {} values for {} ranks, expected one each or none",
+           plan_.rank_capacity.size(), plan_.num_ranks);
+  }
+  for (std::size_t r = 0; r < plan_.rank_capacity.size(); ++r) {
+    const Tokens tokens = plan_.rank_capacity[r];
+    if (tokens < Tokens(0) || tokens > plan_.capacity) {
+      refuse(kKind, "rank {} has a capacity of {} tokens, expected 0 to {}", r, tokens,
+             plan_.capacity);
+    }
+  }
   if (plan_.num_layers < 1)
     refuse(kKind, "num_layers is {}, expected at least 1", plan_.num_layers);
   if (plan_.weighting != LossWeighting::kToken && plan_.weighting != LossWeighting::kSample) {
@@ -225,9 +236,10 @@ void Validation::check_micro_batch(std::int32_t rank, std::size_t micro_batch_id
   }
   for (std::size_t p = 0; p < micro_batch.pieces.size(); ++p) check_piece(rank, micro_batch_idx, p);
   const double resident = resident_tokens(micro_batch.tokens(), offload_ratio, plan_.num_layers);
-  if (resident > static_cast<double>(plan_.capacity.value())) {
+  const Tokens capacity = plan_.capacity_of(Rank(rank));
+  if (resident > static_cast<double>(capacity.value())) {
     refuse("over capacity", "{} keeps {} of its {} tokens resident, the capacity is {}",
-           describe_place(rank, micro_batch_idx), resident, micro_batch.tokens(), plan_.capacity);
+           describe_place(rank, micro_batch_idx), resident, micro_batch.tokens(), capacity);
   }
 }
 

@@ -66,10 +66,47 @@ double resident_tokens(Tokens tokens, double offload_ratio, std::int32_t num_lay
   return static_cast<double>(tokens.value()) * kept / layers;
 }
 
+namespace {
+
+bool is_before(const SequenceSpec& a, const SequenceSpec& b) {
+  return a.tokens != b.tokens ? a.tokens > b.tokens : a.id < b.id;
+}
+
+// One stable pass by `bits` bits of the length from `shift` on, longest first.
+void pass_by_length(const std::vector<SequenceSpec>& from, std::vector<SequenceSpec>& to, int shift,
+                    int bits) {
+  const std::size_t num_keys = std::size_t{1} << bits;
+  std::vector<std::size_t> next(num_keys + 1);
+  const auto key = [&](const SequenceSpec& sequence) {
+    const auto digits = static_cast<std::size_t>(sequence.tokens.value() >> shift);
+    return num_keys - 1 - (digits & (num_keys - 1));
+  };
+  for (const SequenceSpec& sequence : from) ++next[key(sequence) + 1];
+  for (std::size_t k = 0; k < num_keys; ++k) next[k + 1] += next[k];
+  for (const SequenceSpec& sequence : from) to[next[key(sequence)]++] = sequence;
+}
+
+}  // namespace
+
 void sort_canonically(std::vector<SequenceSpec>& sequences) {
-  std::sort(sequences.begin(), sequences.end(), [](const SequenceSpec& a, const SequenceSpec& b) {
-    return a.tokens != b.tokens ? a.tokens > b.tokens : a.id < b.id;
-  });
+  constexpr int kBits = 11;
+  constexpr std::size_t kFewForPasses = 4096;
+  std::int64_t all_bits = 0;
+  bool are_ids_ascending = true;
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    all_bits |= sequences[i].tokens.value();
+    are_ids_ascending = are_ids_ascending && (i == 0 || sequences[i - 1].id < sequences[i].id);
+  }
+  // Stable passes keep ascending ids ascending within a length.
+  if (sequences.size() < kFewForPasses || !are_ids_ascending || all_bits < 0) {
+    std::sort(sequences.begin(), sequences.end(), is_before);
+    return;
+  }
+  std::vector<SequenceSpec> other(sequences.size());
+  for (int shift = 0; shift < 63 && all_bits >> shift != 0; shift += kBits) {
+    pass_by_length(sequences, other, shift, kBits);
+    sequences.swap(other);
+  }
 }
 
 ZigzagCut::ZigzagCut(Tokens tokens, std::int32_t degree)

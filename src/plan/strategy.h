@@ -1,6 +1,7 @@
 // The strategies behind make_plan: each fills groups, slots and micro-batches of a plan.
 //
-// REQUIRES for all: plan.sequences in canonical order, plan.num_ranks and plan.capacity set, no
+// REQUIRES for all: plan.sequences in canonical order, plan.num_ranks, plan.capacity and
+// plan.lower_bound set, no
 // sequence longer than num_ranks * capacity; request.cluster and request.cost checked.
 #pragma once
 

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "plan/islands.h"
-#include "plan/lower_bound.h"
 #include "plan/sequence_time.h"
 #include "plan/strategy.h"
 
@@ -110,9 +109,8 @@ class PlanAssembly {
 void plan_hdp_many(const PlanRequest& request, StepPlan& plan) {
   std::vector<GangTask> tasks = tasks_of(request, plan);
   const std::size_t first_whole = tasks.size();
-  const Nanoseconds bound =
-      lower_bound(plan.sequences, request.cost, request.cluster, plan.capacity).best();
-  const auto goal = static_cast<std::int64_t>(static_cast<double>(bound.value()) * kNearEnough);
+  const auto goal =
+      static_cast<std::int64_t>(static_cast<double>(plan.lower_bound.value()) * kNearEnough);
   PlanAssembly assembly(plan);
   for (const StripInput& island : deal_to_islands(request, plan, std::move(tasks), first_whole))
     assembly.append(schedule_strip(island, request.cost, plan.capacity, goal));

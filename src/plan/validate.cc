@@ -65,6 +65,7 @@ class Validation {
  private:
   void check_header();
   void check_sequences();
+  void check_ids();
   void check_groups();
   void check_members(std::int32_t group_idx);
   void check_rank(std::int32_t rank);
@@ -152,13 +153,35 @@ void Validation::check_sequences() {
              i, sequence.tokens, sequence.id, previous.tokens, previous.id);
     }
   }
+  check_ids();
+}
+
+void Validation::check_ids() {
+  if (plan_.sequences.empty()) return;
+  const auto refuse_twice = [](std::int64_t id) {
+    refuse("sequence order", "two sequences have the id {}", id);
+  };
+  const auto [least, most] = std::minmax_element(
+      plan_.sequences.begin(), plan_.sequences.end(),
+      [](const SequenceSpec& a, const SequenceSpec& b) { return a.id < b.id; });
+  // Ids that lie close together are marked, others are sorted.
+  const std::uint64_t reach =
+      static_cast<std::uint64_t>(most->id) - static_cast<std::uint64_t>(least->id);
+  if (reach < 64 * plan_.sequences.size()) {
+    std::vector<bool> is_used(reach + 1);
+    for (const SequenceSpec& sequence : plan_.sequences) {
+      const auto place = static_cast<std::size_t>(sequence.id - least->id);
+      if (is_used[place]) refuse_twice(sequence.id);
+      is_used[place] = true;
+    }
+    return;
+  }
   std::vector<std::int64_t> ids;
   ids.reserve(plan_.sequences.size());
   for (const SequenceSpec& sequence : plan_.sequences) ids.push_back(sequence.id);
   std::sort(ids.begin(), ids.end());
-  if (const auto twice = std::adjacent_find(ids.begin(), ids.end()); twice != ids.end()) {
-    refuse("sequence order", "two sequences have the id {}", *twice);
-  }
+  const auto twice = std::adjacent_find(ids.begin(), ids.end());
+  if (twice != ids.end()) refuse_twice(*twice);
 }
 
 void Validation::check_groups() {

@@ -15,6 +15,7 @@ struct MadePlan {
   StepPlan plan;
   Evaluation evaluation;
   Nanoseconds planning_time;  // from lengths in memory to a validated plan
+  Nanoseconds planning_cpu;   // of this thread in that time: the same on a core of its own
 };
 
 // Plans the request's sequences by the strategy and takes the time of it.
@@ -42,10 +43,11 @@ class PlanSummary {
     double micro_batches_per_rank = 0;
     double sharded = 0;
     double planning_ms = 0;
+    double planning_cpu_ms = 0;
     std::int32_t max_degree = 0;
   };
   double mean(double Batch::* value) const;
-  double planning_quantile(double share) const;
+  double quantile(double Batch::* value, double share) const;
 
   std::string strategy_;
   std::vector<Batch> batches_;

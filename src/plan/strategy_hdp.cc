@@ -76,11 +76,11 @@ Nanoseconds best_makespan(const std::vector<Candidate>& candidates) {
 }  // namespace
 
 void plan_hdp(const PlanRequest& request, StepPlan& plan) {
+  if (plan.sequences.size() > kFewSequences && request.cluster.is_uniform())
+    return plan_hdp_many(request, plan);
   const StepPlan header = plan;
   plan.ranks.resize(static_cast<std::size_t>(plan.num_ranks));
   if (plan.sequences.empty()) return;
-  if (plan.sequences.size() > kFewSequences && request.cluster.is_uniform())
-    return plan_hdp_many(request, plan);
   std::vector<Candidate> candidates = rivals(request, header);
   append_schedule(search_gang_schedule(request, plan, best_makespan(candidates)), plan);
   if (candidates.empty()) return;

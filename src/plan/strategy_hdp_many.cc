@@ -38,7 +38,8 @@ class PlanAssembly {
     plan_.ranks.resize(static_cast<std::size_t>(plan_.num_ranks));
   }
 
-  void append(const StripSchedule& schedule) {
+  void append(const StripInput& input, const StripSchedule& schedule) {
+    reserve(input, schedule);
     // Packs by the group they precede; those of one rank before one group keep their order.
     const std::size_t num_groups = schedule.groups.size();
     std::vector<std::uint32_t> first(num_groups + 2);
@@ -53,7 +54,8 @@ class PlanAssembly {
       order[next[bucket(schedule.packs[p])]++] = static_cast<std::uint32_t>(p);
 
     for (std::size_t g = 0; g <= num_groups; ++g) {
-      for (std::size_t p = first[g]; p < first[g + 1]; ++p) add_pack(schedule.packs[order[p]]);
+      for (std::size_t p = first[g]; p < first[g + 1]; ++p)
+        add_pack(input, schedule, schedule.packs[order[p]]);
       if (g < num_groups) add_group(schedule.groups[g]);
     }
   }
@@ -64,10 +66,26 @@ class PlanAssembly {
     return list.emplace_back(MicroBatch{.slot_idx = plan_.num_slots, .offload_ratio = 0, .pieces = {}});
   }
 
-  void add_pack(const StripPack& pack) {
+  void reserve(const StripInput& input, const StripSchedule& schedule) {
+    std::vector<std::uint32_t> count(static_cast<std::size_t>(input.num_ranks));
+    const auto add = [&](std::int32_t rank) {
+      ++count[static_cast<std::size_t>(rank - input.first_rank)];
+    };
+    for (const StripPack& pack : schedule.packs) add(pack.rank);
+    for (const StripGroup& group : schedule.groups) {
+      for (const RankInterval& interval : group.ranks) {
+        for (std::int32_t rank = interval.begin; rank < interval.end; ++rank) add(rank);
+      }
+    }
+    for (std::size_t r = 0; r < count.size(); ++r)
+      plan_.ranks[static_cast<std::size_t>(input.first_rank) + r].reserve(count[r]);
+  }
+
+  void add_pack(const StripInput& input, const StripSchedule& schedule, const StripPack& pack) {
     MicroBatch& micro_batch = open(pack.rank);
-    micro_batch.pieces.reserve(pack.sequences.size());
-    for (const std::int32_t idx : pack.sequences) {
+    micro_batch.pieces.reserve(static_cast<std::size_t>(pack.num_sequences));
+    for (std::int32_t at = pack.first; at >= 0; at = schedule.next[static_cast<std::size_t>(at)]) {
+      const std::int32_t idx = input.whole[static_cast<std::size_t>(at)];
       const Tokens tokens = plan_.sequences[static_cast<std::size_t>(idx)].tokens;
       micro_batch.pieces.push_back(
           {.sequence_idx = idx, .group_idx = kNoGroup, .range = {0, tokens.value()}});
@@ -113,7 +131,7 @@ void plan_hdp_many(const PlanRequest& request, StepPlan& plan) {
       static_cast<std::int64_t>(static_cast<double>(plan.lower_bound.value()) * kNearEnough);
   PlanAssembly assembly(plan);
   for (const StripInput& island : deal_to_islands(request, plan, std::move(tasks), first_whole))
-    assembly.append(schedule_strip(island, request.cost, plan.capacity, goal));
+    assembly.append(island, schedule_strip(island, request.cost, plan.capacity, goal));
 }
 
 }  // namespace weft

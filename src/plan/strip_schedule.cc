@@ -38,7 +38,9 @@ class StripScheduler {
         capacity_(capacity),
         goal_(goal),
         pool_(input.sequences, input.whole, cost, capacity),
-        tasks_(input.tasks) {}
+        tasks_(input.tasks) {
+    result_.next.resize(input.whole.size(), -1);
+  }
 
   StripSchedule run() {
     choose_order();
@@ -185,13 +187,19 @@ class StripScheduler {
   }
 
   std::int32_t open_pack(std::int32_t rank, std::int32_t before_group) {
-    result_.packs.push_back({.rank = rank, .before_group = before_group, .sequences = {}});
+    result_.packs.push_back({.rank = rank, .before_group = before_group});
     rooms_.push_back(capacity_);
     return static_cast<std::int32_t>(result_.packs.size()) - 1;
   }
   void put(std::int32_t pack, std::size_t position) {
-    result_.packs[static_cast<std::size_t>(pack)].sequences.push_back(
-        pool_.sequence_idx(position));
+    StripPack& into = result_.packs[static_cast<std::size_t>(pack)];
+    const auto place = static_cast<std::int32_t>(position);
+    if (into.num_sequences++ == 0) {
+      into.first = place;
+    } else {
+      result_.next[static_cast<std::size_t>(into.last)] = place;
+    }
+    into.last = place;
     rooms_[static_cast<std::size_t>(pack)] -= pool_.tokens(position);
     pool_.remove(position);
   }

@@ -41,12 +41,15 @@ struct StripGroup {
 struct StripPack {
   std::int32_t rank = 0;
   std::int32_t before_group = 0;
-  std::vector<std::int32_t> sequences;
+  std::int32_t num_sequences = 0;
+  std::int32_t first = -1;  // position in StripInput::whole; the others follow through `next`
+  std::int32_t last = -1;
 };
 
 struct StripSchedule {
   std::vector<StripGroup> groups;  // ascending start
   std::vector<StripPack> packs;    // those of a rank before one group in running order
+  std::vector<std::int32_t> next;  // [whole]: the next position of the same pack
   std::int64_t makespan = 0;       // as planned; evaluate() is the judge
 };
 

@@ -16,11 +16,16 @@ namespace {
 struct Strategy {
   std::string name;
   void (*fill)(const PlanRequest&, StepPlan&);
+  bool knows_memory = false;  // otherwise every rank holds what the smallest holds
 };
 
-const std::array<Strategy, 3>& strategies() {
-  static const std::array<Strategy, 3> kStrategies{
-      {{"static", plan_static}, {"hdp-naive", plan_hdp_naive}, {"hdp", plan_hdp}}};
+const std::array<Strategy, 6>& strategies() {
+  static const std::array<Strategy, 6> kStrategies{{{"static", plan_static},
+                                                    {"sorted", plan_sorted},
+                                                    {"pow2", plan_pow2},
+                                                    {"hdp-naive", plan_hdp_naive},
+                                                    {"hdp-algorithm2", plan_hdp_algorithm2},
+                                                    {"hdp", plan_hdp, true}}};
   return kStrategies;
 }
 
@@ -109,6 +114,22 @@ PlanRequest live_request(const PlanRequest& request, std::vector<std::int32_t>& 
   return result;
 }
 
+// For strategies that give all ranks the same capacity: that of the smallest.
+void level_memory(const StepPlan& plan, PlanRequest& request) {
+  ClusterSpec& cluster = request.cluster;
+  for (std::int32_t r = 0; r < cluster.num_ranks; ++r) {
+    const Tokens own = cluster.capacity_of(Rank(r), plan.capacity);
+    request.options.capacity = std::min(request.options.capacity, own);
+  }
+  cluster.memory.clear();
+  if (plan.sequences.empty()) return;
+  const std::int64_t needed = ranks_needed(plan.sequences.front().tokens, request.options.capacity);
+  WEFT_USER_CHECK(needed <= cluster.num_ranks,
+                  "plan: {}: every rank holds what the smallest holds, {} tokens; the longest "
+                  "sequence needs {} such ranks, there are {}",
+                  plan.strategy, request.options.capacity, needed, cluster.num_ranks);
+}
+
 // Gives the ranks of a plan for the live ranks their places among all.
 void place_live_ranks(const std::vector<std::int32_t>& live, std::int32_t num_ranks,
                       StepPlan& plan) {
@@ -151,9 +172,10 @@ StepPlan make_plan(const PlanRequest& request) {
   plan.lower_bound =
       lower_bound(plan.sequences, request.cost, request.cluster, plan.capacity).best();
   std::vector<std::int32_t> live;
-  const PlanRequest without_dead = live_request(request, live);
-  plan.num_ranks = without_dead.cluster.num_ranks;
-  strategy.fill(without_dead, plan);
+  PlanRequest own = live_request(request, live);
+  plan.num_ranks = own.cluster.num_ranks;
+  if (!strategy.knows_memory) level_memory(plan, own);
+  strategy.fill(own, plan);
   if (!live.empty()) place_live_ranks(live, request.cluster.num_ranks, plan);
   if (!request.cluster.memory.empty()) {
     for (std::int32_t r = 0; r < plan.num_ranks; ++r)

@@ -63,6 +63,11 @@ std::vector<Candidate> rivals(const PlanRequest& request, const StepPlan& header
   add(plan_hdp_naive, Tokens(0));
   add(plan_static, header.sequences.front().tokens);
   add(plan_static, request.options.capacity * header.num_ranks);
+  if (request.cluster.is_uniform()) {
+    add(plan_hdp_many, Tokens(0));
+  } else {
+    add(plan_hdp_uneven, Tokens(0));
+  }
   return found;
 }
 
@@ -78,6 +83,9 @@ Nanoseconds best_makespan(const std::vector<Candidate>& candidates) {
 void plan_hdp(const PlanRequest& request, StepPlan& plan) {
   if (plan.sequences.size() > kFewSequences && request.cluster.is_uniform())
     return plan_hdp_many(request, plan);
+  const bool is_uniform = request.cluster.is_uniform();
+  if (!is_uniform && (plan.sequences.size() > kFewSequences || !request.cluster.memory.empty()))
+    return plan_hdp_uneven(request, plan);
   const StepPlan header = plan;
   plan.ranks.resize(static_cast<std::size_t>(plan.num_ranks));
   if (plan.sequences.empty()) return;

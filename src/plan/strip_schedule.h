@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "cluster/cluster_spec.h"
 #include "cost/cost_model.h"
 #include "plan/step_plan.h"
 
@@ -34,6 +35,7 @@ struct StripGroup {
   std::int32_t sequence_idx = 0;
   std::int64_t start = 0;
   std::vector<RankInterval> ranks;  // ascending
+  std::vector<std::int64_t> tokens;  // of each member, in rank order; empty = equal shares
 };
 
 // Whole sequences that one rank runs as one micro-batch before its group `before_group`, or after
@@ -62,9 +64,9 @@ struct StripInput {
   std::int32_t ranks_per_node = 1;
 };
 
-// Ranks are [first_rank, first_rank + num_ranks). `goal`: a makespan that is good enough to stop
+// REQUIRES: cluster.is_uniform(). Ranks are [first_rank, first_rank + num_ranks). `goal`: a makespan that is good enough to stop
 // searching at.
-StripSchedule schedule_strip(const StripInput& input, const CostModel& cost, Tokens capacity,
-                             std::int64_t goal);
+StripSchedule schedule_strip(const StripInput& input, const CostModel& cost,
+                             const ClusterSpec& cluster, Tokens capacity, std::int64_t goal);
 
 }  // namespace weft

@@ -23,7 +23,7 @@ class WholePool {
   // left out; kNone when there is none.
   std::size_t longest_within(Tokens room, std::int64_t ns);
   void remove(std::size_t position);
-  bool empty() const { return left_ns_ == 0 && num_left_ == 0; }
+  std::size_t num_left() const { return num_left_; }
   std::int64_t left_ns() const { return left_ns_; }
   Tokens left_tokens() const { return left_tokens_; }
   std::int64_t fixed_ns() const { return fixed_ns_; }  // of a micro-batch at speed 1

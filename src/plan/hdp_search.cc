@@ -21,7 +21,7 @@ constexpr std::int64_t kEstimateBudget = 200'000;  // estimates, counted in grou
 constexpr std::int64_t kLargeGroupShare = 24;
 constexpr std::uint64_t kNumDegreeChoices = 7;
 constexpr std::size_t kMostSharedByAll = 64;
-constexpr double kEqualMakespans = 1.01;
+constexpr double kEqualMakespans = 1.004;
 constexpr Nanoseconds kNoLimit(std::numeric_limits<std::int64_t>::max());
 // Above this many sequences the liquid estimate is as good as a full schedule.
 constexpr std::size_t kManySequences = 1000;

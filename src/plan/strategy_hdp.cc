@@ -8,6 +8,7 @@
 #include "plan/evaluate.h"
 #include "plan/hdp_search.h"
 #include "plan/plan_builder.h"
+#include "plan/small_search.h"
 #include "plan/strategy.h"
 
 namespace weft {
@@ -95,6 +96,14 @@ void plan_hdp(const PlanRequest& request, StepPlan& plan) {
 
   Evaluation own = evaluate(plan, request.cost, request.cluster);
   candidates.insert(candidates.begin(), {std::move(plan), std::move(own)});
+  if (is_small_step(request, header)) {
+    if (const auto items = search_small(request, header, best_makespan(candidates))) {
+      Candidate& candidate = candidates.emplace_back();
+      candidate.plan = header;
+      append_items(*items, candidate.plan);
+      candidate.evaluation = evaluate(candidate.plan, request.cost, request.cluster);
+    }
+  }
   const Nanoseconds limit = equal_makespan(best_makespan(candidates));
   const auto cost_of = [&](const Candidate& candidate) {
     const Evaluation& evaluation = candidate.evaluation;

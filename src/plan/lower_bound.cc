@@ -26,7 +26,7 @@ class Bounds {
     LowerBound bound;
     if (sequences_.empty()) return bound;
     sum_up();
-    bound.work = safe((area_ + std::max(0.0, exposed_)) / terms_.all_speed());
+    bound.work = work();
     bound.longest = safe(terms_.best_time_ns(sequences_.front().tokens));
     bound.in_turn = in_turn();
     bound.spread = spread(std::max({bound.work, bound.longest, bound.in_turn}));
@@ -58,9 +58,23 @@ class Bounds {
         previous_exposed = terms_.least_exposed_ns(tokens, terms_.smallest(tokens));
       exposed_ += previous_exposed;
     }
-    const std::int64_t micro_batches =
-        (total_tokens - 1) / terms_.largest_capacity().value() + 1;
-    area_ += cost_.fixed_ns * static_cast<double>(micro_batches);
+    micro_batches_ = (total_tokens - 1) / terms_.largest_capacity().value() + 1;
+    area_ += cost_.fixed_ns * static_cast<double>(micro_batches_);
+  }
+
+  // On k ranks, each of which runs a micro-batch; more than `micro_batches_` of them add to the
+  // fixed costs.
+  Nanoseconds work() const {
+    const double area = area_ + std::max(0.0, exposed_);
+    double least = area / terms_.all_speed();
+    if (micro_batches_ < terms_.num_ranks()) {
+      least = area / terms_.fastest(static_cast<std::int32_t>(micro_batches_));
+      for (auto k = static_cast<std::int32_t>(micro_batches_) + 1; k <= terms_.num_ranks(); ++k) {
+        const auto more = static_cast<double>(k - micro_batches_);
+        least = std::min(least, (area + more * cost_.fixed_ns) / terms_.fastest(k));
+      }
+    }
+    return safe(least);
   }
 
   Nanoseconds in_turn() const {
@@ -208,6 +222,7 @@ class Bounds {
   BoundTerms terms_;
   double area_ = 0;
   double exposed_ = 0;
+  std::int64_t micro_batches_ = 0;  // least number of them
 };
 
 }  // namespace

@@ -120,10 +120,11 @@ ClusterSpec cluster_of(const PlanFlags& flags) {
     const std::size_t equals = text.find('=');
     WEFT_USER_CHECK(equals != std::string::npos,
                     "--rank-speed is '{}', expected RANK=SPEED such as 3=0.7", text);
-    const std::size_t rank = checked_rank(parse_count(text.substr(0, equals), "--rank-speed"),
-                                          "--rank-speed", flags);
+    const std::size_t rank =
+        checked_rank(parse_count(text.substr(0, equals), "--rank-speed"), "--rank-speed", flags);
     cluster.speed.resize(num_ranks, 1.0);
-    cluster.speed[rank] = parse_real(std::string_view(text).substr(equals + 1), "--rank-speed", text);
+    cluster.speed[rank] =
+        parse_real(std::string_view(text).substr(equals + 1), "--rank-speed", text);
   }
   for (const std::int32_t rank : flags.dead) {
     cluster.memory.resize(num_ranks, 1.0);
@@ -156,11 +157,11 @@ std::vector<SequenceSpec> sequences_of_step(const PlanFlags& flags, const PlanRe
   if (!flags.workload.empty()) {
     WEFT_USER_CHECK(!flags.global_batch_tokens.empty(),
                     "plan: --workload needs --global-batch-tokens");
-    const Workload workload = parse_workload(
-        flags.workload, parse_tokens(flags.context, "--context", all_ranks.value()));
-    return specs_of(draw_lengths(
-        workload, parse_tokens(flags.global_batch_tokens, "--global-batch-tokens", 0), flags.seed,
-        step));
+    const Workload workload =
+        parse_workload(flags.workload, parse_tokens(flags.context, "--context", all_ranks.value()));
+    return specs_of(
+        draw_lengths(workload, parse_tokens(flags.global_batch_tokens, "--global-batch-tokens", 0),
+                     flags.seed, step));
   }
   WEFT_USER_CHECK(flags.context.empty(), "plan: --context caps a --workload; use --max-context");
   if (!flags.corpus.empty()) {
@@ -183,17 +184,19 @@ void add_input_flags(CLI::App& plan, PlanFlags& flags) {
       ->type_name("FILE");
   source->add_option("--corpus", flags.corpus, "Corpus directory")->type_name("DIR");
   source
-      ->add_option("--workload", flags.workload,
-                   "byted, github, wikipedia, lognormal:MEAN,SIGMA,MAX, or a file of lengths (one a "
-                   "line, or .jsonl) or corpus to draw from")
+      ->add_option(
+          "--workload", flags.workload,
+          "byted, github, wikipedia, lognormal:MEAN,SIGMA,MAX, or a file of lengths (one a "
+          "line, or .jsonl) or corpus to draw from")
       ->type_name("NAME");
   source->require_option(1);
   plan.add_option("--context", flags.context,
                   "Longest sequence of the workload, such as 2M (default: ranks * capacity)")
       ->type_name("TOKENS");
   plan.add_option("--ranks", flags.num_ranks, "Ranks of the HDP axis")->required()->type_name("N");
-  plan.add_option("--ranks-per-node", flags.ranks_per_node,
-                  "Ranks that share a node: groups stay inside nodes where that is free (default: 8)")
+  plan.add_option(
+          "--ranks-per-node", flags.ranks_per_node,
+          "Ranks that share a node: groups stay inside nodes where that is free (default: 8)")
       ->type_name("N");
   plan.add_option("--speeds", flags.speeds,
                   "Each rank's speed drawn between LOW and HIGH (default: all 1)")
@@ -209,10 +212,11 @@ void add_input_flags(CLI::App& plan, PlanFlags& flags) {
                   "Tokens that a rank holds in one micro-batch, such as 8K")
       ->required()
       ->type_name("TOKENS");
-  plan.add_option("--max-context", flags.max_context,
-                  "Longest sequence of the run: sizes the mesh of 'static' (default: --context, else "
-                  "the longest given), and is where --over-long applies with --corpus (default: ranks "
-                  "* capacity)")
+  plan.add_option(
+          "--max-context", flags.max_context,
+          "Longest sequence of the run: sizes the mesh of 'static' (default: --context, else "
+          "the longest given), and is where --over-long applies with --corpus (default: ranks "
+          "* capacity)")
       ->type_name("TOKENS");
   plan.add_option("--global-batch-tokens", flags.global_batch_tokens,
                   "Most tokens of one step, such as 32M (default with --lengths: everything)")

@@ -135,9 +135,10 @@ std::string PlanSummary::json() const {
 }
 
 std::string PlanSummary::header() {
-  return fmt::format("{:<14} {:>11} {:>11} {:>8} {:>8} {:>9} {:>7} {:>9} {:>9} {:>8} {:>7} {:>8} {:>10} {:>9}",
-                     "strategy", "makespan s", "bound s", "gap %", "worst %", "imbalance", "idle %",
-                     "K,V GiB", "x-node", "shared", "degree", "mb/rank", "plan ms", "cpu ms");
+  return fmt::format(
+      "{:<14} {:>11} {:>11} {:>8} {:>8} {:>9} {:>7} {:>9} {:>9} {:>8} {:>7} {:>8} {:>10} {:>9}",
+      "strategy", "makespan s", "bound s", "gap %", "worst %", "imbalance", "idle %", "K,V GiB",
+      "x-node", "shared", "degree", "mb/rank", "plan ms", "cpu ms");
 }
 
 std::string PlanSummary::row() const {
@@ -148,7 +149,8 @@ std::string PlanSummary::row() const {
     max_degree = std::max(max_degree, batch.max_degree);
   }
   return fmt::format(
-      "{:<14} {:>11.4f} {:>11.4f} {:>8.2f} {:>8.2f} {:>9.3f} {:>7.1f} {:>9} {:>9} {:>8.0f} {:>7} {:>8.2f} "
+      "{:<14} {:>11.4f} {:>11.4f} {:>8.2f} {:>8.2f} {:>9.3f} {:>7.1f} {:>9} {:>9} {:>8.0f} {:>7} "
+      "{:>8.2f} "
       "{:>10.2f} {:>9.2f}",
       strategy_, mean(&Batch::makespan_s), mean(&Batch::lower_bound_s), 100 * mean(&Batch::gap),
       100 * worst, mean(&Batch::imbalance), 100 * mean(&Batch::idle_share),
@@ -176,8 +178,9 @@ void print_plan(const MadePlan& made, const CostModel& cost) {
   fmt::print("makespan       {} predicted (cost: {})\n", format_duration(plan.makespan), cost.name);
   fmt::print("lower bound    {} (gap {:.2f} %)\n", format_duration(plan.lower_bound),
              100 * plan.gap());
-  fmt::print("exchange       {} tokens of K and V sent per layer forward, {} of them across nodes\n",
-             evaluation.exchange_tokens, evaluation.cross_node_tokens);
+  fmt::print(
+      "exchange       {} tokens of K and V sent per layer forward, {} of them across nodes\n",
+      evaluation.exchange_tokens, evaluation.cross_node_tokens);
   fmt::print("imbalance      {:.3f} (largest / mean busy time), idle {:.1f} %\n",
              evaluation.imbalance, 100 * evaluation.idle_share);
   fmt::print("planning took  {}\n", format_duration(made.planning_time));

@@ -18,7 +18,7 @@ struct ClusterSpec {
   std::vector<double> memory;
   friend bool operator==(const ClusterSpec&, const ClusterSpec&) = default;
 
-  double speed_of(Rank rank) const;  // > 0
+  double speed_of(Rank rank) const;   // > 0
   double memory_of(Rank rank) const;  // 0..1
   // Tokens that the rank holds when `capacity` is what a rank of full memory holds.
   Tokens capacity_of(Rank rank, Tokens capacity) const;

@@ -1,5 +1,6 @@
 // Written by tools/make_length_quantiles.py; the list itself is not part of the project.
-// 1000000 token lengths of Wikipedia documents (PKU-DAIR/Hetu-Galvatron, branch flexsp, Apache-2.0).
+// 1000000 token lengths of Wikipedia documents (PKU-DAIR/Hetu-Galvatron, branch flexsp,
+// Apache-2.0).
 #include "corpus/wikipedia_quantiles.h"
 
 namespace weft {

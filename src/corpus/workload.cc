@@ -157,10 +157,12 @@ Workload wikipedia_workload(Tokens context) {
 
 std::vector<std::int64_t> draw_lengths(const Workload& workload, Tokens batch_tokens,
                                        std::uint64_t seed, std::int64_t batch) {
-  WEFT_USER_CHECK(batch_tokens >= Tokens(1), "workload '{}': a batch of {} tokens; expected 1 or more",
-                  workload.name, batch_tokens);
-  WEFT_USER_CHECK(workload.context >= Tokens(1), "workload '{}': a context of {} tokens; expected 1 or more",
-                  workload.name, workload.context);
+  WEFT_USER_CHECK(batch_tokens >= Tokens(1),
+                  "workload '{}': a batch of {} tokens; expected 1 or more", workload.name,
+                  batch_tokens);
+  WEFT_USER_CHECK(workload.context >= Tokens(1),
+                  "workload '{}': a context of {} tokens; expected 1 or more", workload.name,
+                  workload.context);
   const LengthDraw draw(workload, seed);
   const std::int64_t longest = longest_allowed(workload).value();
   std::vector<std::int64_t> lengths;
@@ -169,9 +171,10 @@ std::vector<std::int64_t> draw_lengths(const Workload& workload, Tokens batch_to
   for (auto index = static_cast<std::uint64_t>(batch) << 36; left > 0; ++index) {
     const std::int64_t tokens = draw(index);
     if (tokens > longest) {
-      WEFT_USER_CHECK(++redraws < kMostRedraws,
-                      "workload '{}': {} draws in a row are longer than {} tokens; raise the context",
-                      workload.name, kMostRedraws, longest);
+      WEFT_USER_CHECK(
+          ++redraws < kMostRedraws,
+          "workload '{}': {} draws in a row are longer than {} tokens; raise the context",
+          workload.name, kMostRedraws, longest);
       continue;
     }
     redraws = 0;

@@ -43,10 +43,11 @@ std::vector<std::int64_t> read_jsonl_lengths(const std::filesystem::path& path) 
       if (!tokens && record.is_object() && record.contains(key) && record[key].is_number_integer())
         tokens = record[key].get<std::int64_t>();
     }
-    WEFT_USER_CHECK(tokens && *tokens >= 1 && *tokens <= kLongest,
-                    "lengths file '{}', line {}: expected a JSON object with an integer \"tokens\" or "
-                    "\"length\" from 1 to {}",
-                    path.string(), number, kLongest);
+    WEFT_USER_CHECK(
+        tokens && *tokens >= 1 && *tokens <= kLongest,
+        "lengths file '{}', line {}: expected a JSON object with an integer \"tokens\" or "
+        "\"length\" from 1 to {}",
+        path.string(), number, kLongest);
     lengths.push_back(*tokens);
   });
   return lengths;
@@ -83,11 +84,12 @@ LogNormalLengths parse_log_normal(const std::string& text) {
       .mean = parse_real(numbers.substr(1, first - 1), text),
       .sigma = parse_real(numbers.substr(first + 1, second - first - 1), text),
       .max = Tokens(parse_count(numbers.substr(second + 1), "the MAX of " + text))};
-  WEFT_USER_CHECK(lengths.mean >= 1 && lengths.mean <= 1e9 && lengths.sigma >= 0 &&
-                      lengths.sigma <= 10 && lengths.max >= Tokens(1),
-                  "workload '{}': expected a mean of 1 to 1e9, a sigma of 0 to 10 and a maximum of 1 "
-                  "or more",
-                  text);
+  WEFT_USER_CHECK(
+      lengths.mean >= 1 && lengths.mean <= 1e9 && lengths.sigma >= 0 && lengths.sigma <= 10 &&
+          lengths.max >= Tokens(1),
+      "workload '{}': expected a mean of 1 to 1e9, a sigma of 0 to 10 and a maximum of 1 "
+      "or more",
+      text);
   return lengths;
 }
 
@@ -119,7 +121,8 @@ Workload parse_workload(const std::string& text, Tokens context) {
     return {.name = text, .lengths = parse_log_normal(text), .context = context};
   const std::filesystem::path path(text);
   if (!std::filesystem::exists(path)) {
-    const std::vector<std::string> names{"byted", "github", "wikipedia", "lognormal:MEAN,SIGMA,MAX"};
+    const std::vector<std::string> names{"byted", "github", "wikipedia",
+                                         "lognormal:MEAN,SIGMA,MAX"};
     const auto nearest = nearest_name(text, names);
     throw_user_error("workload '{}' is neither a name ({}) nor a file{}", text,
                      fmt::join(names, ", "),

@@ -59,7 +59,8 @@ void check_keys(const nlohmann::ordered_json& json, const std::string& where) {
                      nearest ? fmt::format("; did you mean \"{}\"?", *nearest) : "");
   }
   for (const std::string& key : known) {
-    WEFT_USER_CHECK(json.contains(key) || key == kOptionalKey, "cost file {}: key \"{}\" is missing", where, key);
+    WEFT_USER_CHECK(json.contains(key) || key == kOptionalKey,
+                    "cost file {}: key \"{}\" is missing", where, key);
   }
 }
 

@@ -33,7 +33,8 @@ struct CostModel {
 };
 
 // JSON file with "schema": "weft.cost.v1" (docs/formats.md "Cost file"). kv_bytes_per_token may
-// be left out. UserError on unknown keys, other missing keys, negative or non-finite values, newer schema.
+// be left out. UserError on unknown keys, other missing keys, negative or non-finite values, newer
+// schema.
 CostModel load_cost_model(const std::filesystem::path& path);
 void save_cost_model(const std::filesystem::path& path, const CostModel& cost);
 

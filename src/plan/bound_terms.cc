@@ -62,8 +62,9 @@ double BoundTerms::best_time_ns(Tokens tokens) const {
   double best = std::numeric_limits<double>::infinity();
   for (std::int32_t d = smallest(tokens); d <= num_ranks_; ++d) {
     best = std::min(best, time_ns(tokens, d));
-    // The hops alone only grow with the degree.
-    if (exchange_ns(cost_, d, Tokens(tokens.value() / d)) > best) break;
+    // No later degree has shorter hops: these only grow with d.
+    const double share = static_cast<double>(tokens.value()) / d;
+    if ((d - 1) * (cost_.hop_fixed_ns + cost_.hop_ns_per_token * share) > best) break;
   }
   return best;
 }

@@ -31,17 +31,17 @@ class BoundTerms {
   // No group of this degree finishes the sequence earlier.
   double time_ns(Tokens tokens, std::int32_t degree) const;
   double best_time_ns(Tokens tokens) const;
-  // What the sequence adds to the exposed exchange of all ranks, weighted by speed, at any degree of
-  // `least` or more; negative when its attention hides exchange of others.
+  // What the sequence adds to the exposed exchange of all ranks, weighted by speed, at any degree
+  // of `least` or more; negative when its attention hides exchange of others.
   double least_exposed_ns(Tokens tokens, std::int32_t least) const;
 
  private:
   const CostModel& cost_;
   std::int32_t num_ranks_ = 0;
-  bool is_even_ = true;                // all ranks hold the same
-  std::vector<double> slowest_;        // [d]: sum of the d smallest speeds
-  std::vector<double> fastest_;        // [d]: sum of the d largest speeds
-  std::vector<std::int64_t> held_;     // [d]: tokens that the d largest memories hold
+  bool is_even_ = true;             // all ranks hold the same
+  std::vector<double> slowest_;     // [d]: sum of the d smallest speeds
+  std::vector<double> fastest_;     // [d]: sum of the d largest speeds
+  std::vector<std::int64_t> held_;  // [d]: tokens that the d largest memories hold
 };
 
 }  // namespace weft

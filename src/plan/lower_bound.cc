@@ -119,8 +119,8 @@ class Bounds {
       while (degree <= terms_.num_ranks() && terms_.time_ns(tokens, degree) > roomy) ++degree;
       if (degree > terms_.num_ranks()) return true;
       if (degree > smallest) {
-        exposed += terms_.least_exposed_ns(tokens, degree) -
-                   terms_.least_exposed_ns(tokens, smallest);
+        exposed +=
+            terms_.least_exposed_ns(tokens, degree) - terms_.least_exposed_ns(tokens, smallest);
       }
     }
     return area_ + std::max(0.0, exposed) > roomy * terms_.all_speed();
@@ -172,21 +172,18 @@ class Bounds {
     for (std::int32_t d = std::max(2, terms_.smallest(tokens)); d <= terms_.num_ranks(); d = end) {
       end = std::min(d + std::max(1, d / 8), terms_.num_ranks() + 1);
       const double hops = (d - 1) * (cost_.hop_ns_per_token + fixed_per_token) * held / d;
-      const double slot_hops =
-          (d - 1) * (cost_.hop_fixed_ns + cost_.hop_ns_per_token * held / d);
+      const double slot_hops = (d - 1) * (cost_.hop_fixed_ns + cost_.hop_ns_per_token * held / d);
       const double shown = linear + attention / (end - 1);
       const double low = terms_.slowest(d);
       const double high = terms_.fastest(end - 1);
       const auto at = [&](double speed) {
         return alpha * (shown + speed * hops) +
-               beta * held *
-                   std::max((linear + attention) / speed, shown / speed + slot_hops);
+               beta * held * std::max((linear + attention) / speed, shown / speed + slot_hops);
       };
       const double slope = alpha * hops;
-      const std::array<double, 5> speeds{
-          low, high, (attention + linear - shown) / slot_hops,
-          std::sqrt(beta * held * (linear + attention) / slope),
-          std::sqrt(beta * held * shown / slope)};
+      const std::array<double, 5> speeds{low, high, (attention + linear - shown) / slot_hops,
+                                         std::sqrt(beta * held * (linear + attention) / slope),
+                                         std::sqrt(beta * held * shown / slope)};
       for (const double speed : speeds) {
         if (speed >= low && speed <= high) best = std::min(best, at(speed));
       }

@@ -4,7 +4,8 @@
 // - work: total compute, one fixed cost for each capacity's worth of tokens, and the
 //   exchange that no degree can hide, over the total speed
 // - longest: the longest sequence at the degree that is best for it
-// - in_turn: sequences whose tokens do not fit the cluster k times over, so that some rank runs k + 1
+// - in_turn: sequences whose tokens do not fit the cluster k times over, so that some rank runs k +
+// 1
 //   of them one after the other
 // - spread: the least T for which the work still fits when every sequence takes at least the
 //   degree with which it alone can end within T

@@ -142,7 +142,8 @@ void write_plan_json(std::ostream& out, const StepPlan& plan) {
 "sequences": )",
              kVersion, plan_hash(plan).hex(), plan.step, plan.seed, json_string(plan.strategy),
              plan.num_ranks, plan.capacity, plan.num_layers, to_string(plan.weighting),
-             fmt::join(plan.rank_capacity, ", "), plan.num_slots, plan.makespan, plan.lower_bound, number(plan.gap()));
+             fmt::join(plan.rank_capacity, ", "), plan.num_slots, plan.makespan, plan.lower_bound,
+             number(plan.gap()));
   write_list(out, plan.sequences, [&](const SequenceSpec& sequence) {
     fmt::print(out, R"({{"id": {}, "tokens": {}, "num_targets": {}}})", sequence.id,
                sequence.tokens, sequence.num_targets);

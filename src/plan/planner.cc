@@ -72,7 +72,8 @@ void check_ids(std::span<const SequenceSpec> sequences) {
 void check_sequences(std::span<const SequenceSpec> sequences, const ClusterSpec& cluster,
                      Tokens capacity) {
   Tokens all;
-  for (std::int32_t r = 0; r < cluster.num_ranks; ++r) all += cluster.capacity_of(Rank(r), capacity);
+  for (std::int32_t r = 0; r < cluster.num_ranks; ++r)
+    all += cluster.capacity_of(Rank(r), capacity);
   for (const SequenceSpec& sequence : sequences) {
     WEFT_USER_CHECK(sequence.tokens >= Tokens(1),
                     "plan: sequence {} has {} tokens, expected at least 1", sequence.id,

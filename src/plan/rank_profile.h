@@ -15,7 +15,8 @@ class RankProfile {
  public:
   explicit RankProfile(std::int32_t num_ranks);
 
-  // Earliest time at which `degree` ranks are free for `duration` ns. REQUIRES: degree <= num_ranks.
+  // Earliest time at which `degree` ranks are free for `duration` ns. REQUIRES: degree <=
+  // num_ranks.
   std::int64_t earliest_start(std::int32_t degree, std::int64_t duration) const;
   // REQUIRES: they are free.
   void take(std::int64_t start, std::int64_t duration, std::int32_t degree);

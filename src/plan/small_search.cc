@@ -158,8 +158,7 @@ class SmallSearch {
       const std::int64_t time = time_of(std::popcount(item.ranks), item.sequences);
       std::int64_t start = 0;
       for (std::int32_t r = 0; r < num_ranks_; ++r) {
-        if ((item.ranks >> r & 1U) != 0)
-          start = std::max(start, ends[static_cast<std::size_t>(r)]);
+        if ((item.ranks >> r & 1U) != 0) start = std::max(start, ends[static_cast<std::size_t>(r)]);
       }
       Times next_ends = ends;
       Times next_left = left;
@@ -210,8 +209,7 @@ void append_items(const std::vector<SmallItem>& items, StepPlan& plan) {
     }
     builder.open_slot();
     for (std::size_t i = 0; i < plan.sequences.size(); ++i) {
-      if ((item.sequences >> i & 1U) != 0)
-        builder.add_shared(static_cast<std::int32_t>(i), ranks);
+      if ((item.sequences >> i & 1U) != 0) builder.add_shared(static_cast<std::int32_t>(i), ranks);
     }
   }
 }

@@ -6,10 +6,10 @@
 // that is not in the plan.
 //
 // Invariants, all checked by validate(): every token of every sequence is in exactly one piece; no
-// micro-batch holds more resident tokens than its rank's capacity; every member of a group has exactly one
-// micro-batch with pieces of the group's sequence, and all these micro-batches are in the group's
-// slot; no rank has two micro-batches in one slot; inside a micro-batch the pieces of a group lie
-// together and groups ascend; the order of slots over all ranks has no cycle.
+// micro-batch holds more resident tokens than its rank's capacity; every member of a group has
+// exactly one micro-batch with pieces of the group's sequence, and all these micro-batches are in
+// the group's slot; no rank has two micro-batches in one slot; inside a micro-batch the pieces of a
+// group lie together and groups ascend; the order of slots over all ranks has no cycle.
 #pragma once
 
 #include <array>
@@ -84,9 +84,9 @@ struct Group {
 struct StepPlan {
   std::int64_t step = 0;
   std::uint64_t seed = 0;
-  std::string strategy;         // "static", "hdp-naive", "hdp", ...
-  std::int32_t num_ranks = 1;   // N
-  Tokens capacity;              // C: resident tokens a rank may hold in one micro-batch
+  std::string strategy;        // "static", "hdp-naive", "hdp", ...
+  std::int32_t num_ranks = 1;  // N
+  Tokens capacity;             // C: resident tokens a rank may hold in one micro-batch
   // [num_ranks]: what each rank may hold, 0..capacity, where they differ; empty = capacity for all.
   std::vector<Tokens> rank_capacity;
   std::int32_t num_layers = 1;  // layers per rank: enters the resident-token formula when r > 0

@@ -73,7 +73,8 @@ class Algorithm2 {
       // One bucket: the longest items left, an even share of the work.
       double area = 0;
       std::size_t end = next;
-      while (end < items_.size() && (end == next || area < bucket_area_)) area += area_of(items_[end++]);
+      while (end < items_.size() && (end == next || area < bucket_area_))
+        area += area_of(items_[end++]);
       while (next < end) fill_lagging(next, end);
     }
   }

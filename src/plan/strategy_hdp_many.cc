@@ -28,9 +28,8 @@ std::vector<GangTask> tasks_of(const PlanRequest& request, const StepPlan& plan)
                      .degree = degree,
                      .duration = sequence_time(request.cost, tokens, degree, speed).value()});
   }
-  std::stable_sort(tasks.begin(), tasks.end(), [](const GangTask& a, const GangTask& b) {
-    return a.duration > b.duration;
-  });
+  std::stable_sort(tasks.begin(), tasks.end(),
+                   [](const GangTask& a, const GangTask& b) { return a.duration > b.duration; });
   return tasks;
 }
 
@@ -39,26 +38,24 @@ std::vector<GangTask> tasks_of(const PlanRequest& request, const StepPlan& plan)
 std::vector<GangTask> shorter_tasks(const PlanRequest& request, const StepPlan& plan,
                                     std::vector<GangTask> tasks) {
   const double speed = request.cluster.speed_of(Rank(0));
-  const Nanoseconds limit(static_cast<std::int64_t>(
-      static_cast<double>(plan.lower_bound.value()) * kNearEnough * speed));
+  const Nanoseconds limit(static_cast<std::int64_t>(static_cast<double>(plan.lower_bound.value()) *
+                                                    kNearEnough * speed));
   bool is_changed = false;
   for (GangTask& task : tasks) {
     if (task.duration <= limit.value()) break;
     const Tokens tokens = plan.sequences[static_cast<std::size_t>(task.sequence_idx)].tokens;
     const auto most =
         static_cast<std::int32_t>(std::min<std::int64_t>(plan.num_ranks, tokens.value()));
-    const std::int32_t degree =
-        degree_within(request.cost, tokens, task.degree,
-                      std::min(most, kMostWidening * task.degree), limit);
+    const std::int32_t degree = degree_within(request.cost, tokens, task.degree,
+                                              std::min(most, kMostWidening * task.degree), limit);
     if (degree == task.degree) continue;
     is_changed = true;
     task.degree = degree;
     task.duration = sequence_time(request.cost, tokens, degree, speed).value();
   }
   if (!is_changed) return {};
-  std::stable_sort(tasks.begin(), tasks.end(), [](const GangTask& a, const GangTask& b) {
-    return a.duration > b.duration;
-  });
+  std::stable_sort(tasks.begin(), tasks.end(),
+                   [](const GangTask& a, const GangTask& b) { return a.duration > b.duration; });
   return tasks;
 }
 

@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kNumStarts = 6;    // start times tried for a sequence
 constexpr std::size_t kNumWindows = 12;  // places in the order of ranks tried for each
 constexpr std::array<double, 3> kStretches{1.0, 1.12, 1.3};  // held tokens over the sequence's
-constexpr double kGapWeight = 0.5;       // of a gap that whole sequences may fill
+constexpr double kGapWeight = 0.5;  // of a gap that whole sequences may fill
 
 class UnevenPlacement {
  public:
@@ -54,7 +54,8 @@ class UnevenPlacement {
       const bool is_enough = try_start(sorted[at]);
       tried += is_enough ? 1 : 0;
       const std::size_t step = is_enough ? (sorted.size() - at) / (kNumStarts - tried + 1) : 0;
-      at += std::max<std::size_t>(step, is_enough ? 1 : std::max<std::size_t>(1, sorted.size() / 64));
+      at +=
+          std::max<std::size_t>(step, is_enough ? 1 : std::max<std::size_t>(1, sorted.size() / 64));
       if (at >= sorted.size() && tried == 0) at = sorted.size() - 1;
     }
     commit(sequence_idx, schedule);
@@ -122,9 +123,9 @@ class UnevenPlacement {
     if (window_.size() < 2) return;
     const UnevenShares shares = uneven_shares(cost_, tokens_, window_);
     idle += speed * static_cast<double>(start);
-    const double late =
-        static_cast<double>(std::max<std::int64_t>(0, start + shares.time - goal_));
-    // Rank time taken, whatever is done in it: for one sequence the least taken is the least wasted.
+    const double late = static_cast<double>(std::max<std::int64_t>(0, start + shares.time - goal_));
+    // Rank time taken, whatever is done in it: for one sequence the least taken is the least
+    // wasted.
     const double waste =
         speed * static_cast<double>(shares.time) + kGapWeight * idle + late * speed * 4;
     if (waste >= best_.waste) return;
@@ -160,11 +161,11 @@ class UnevenPlacement {
   const CostModel& cost_;
   const StepPlan& plan_;
   std::int64_t goal_;
-  std::vector<Member> members_;      // [num_ranks]
-  std::vector<std::size_t> order_;   // ranks by capacity / speed, descending
-  std::vector<std::int64_t> ends_;   // [num_ranks]
-  std::vector<std::size_t> free_;    // of one start time, in order
-  std::vector<std::int64_t> held_;   // capacity of the first i of free_
+  std::vector<Member> members_;     // [num_ranks]
+  std::vector<std::size_t> order_;  // ranks by capacity / speed, descending
+  std::vector<std::int64_t> ends_;  // [num_ranks]
+  std::vector<std::size_t> free_;   // of one start time, in order
+  std::vector<std::int64_t> held_;  // capacity of the first i of free_
   std::vector<Member> window_;
   std::vector<RankGap> gaps_;
   Tokens tokens_;

@@ -88,7 +88,8 @@ class PowerOfTwoRounds {
     // The group of its degree with the least work that has room.
     auto& candidates = by_work_[degree];
     int tried = 0;
-    for (auto it = candidates.begin(); it != candidates.end() && tried < kMostTried; ++it, ++tried) {
+    for (auto it = candidates.begin(); it != candidates.end() && tried < kMostTried;
+         ++it, ++tried) {
       Ring& ring = rings_[it->second];
       if (ring.work + work > limit_) return false;
       if (ring.tokens + share > capacity_.value()) continue;
@@ -146,8 +147,8 @@ class PowerOfTwoRounds {
   StepPlan& plan_;
   Tokens capacity_;
   PlanBuilder builder_;
-  std::vector<std::int32_t> left_;  // longest first
-  std::vector<Ring> rings_;         // of this round
+  std::vector<std::int32_t> left_;                                                  // longest first
+  std::vector<Ring> rings_;                                                         // of this round
   std::map<std::int32_t, std::set<std::pair<std::int64_t, std::size_t>>> by_work_;  // by degree
   std::map<std::size_t, std::vector<std::pair<std::int32_t, std::int32_t>>> extra_;  // by ring
   std::int32_t next_rank_ = 0;

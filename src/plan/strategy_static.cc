@@ -44,9 +44,10 @@ class ShardedBins {
 
   // Only the bin opened last takes more from now on.
   void close_all_but_last() {
-    if (!rooms_.empty()) rooms_ = {*std::max_element(
-        rooms_.begin(), rooms_.end(),
-        [](const auto& a, const auto& b) { return a.second < b.second; })};
+    if (!rooms_.empty())
+      rooms_ = {*std::max_element(rooms_.begin(), rooms_.end(), [](const auto& a, const auto& b) {
+        return a.second < b.second;
+      })};
   }
 
   // Puts the sequence into the fullest bin that holds it: over all members, or, with fewer tokens

@@ -71,9 +71,8 @@ class StripScheduler {
       return true;
     };
     if (best <= goal_) return;
-    std::stable_sort(order.begin(), order.end(), [&](const GangTask& a, const GangTask& b) {
-      return area_of(a) > area_of(b);
-    });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](const GangTask& a, const GangTask& b) { return area_of(a) > area_of(b); });
     try_order();
     const RandomStream random(0, "strip order");
     std::uint64_t draw = 0;
@@ -109,8 +108,9 @@ class StripScheduler {
       for (std::size_t i = chosen; i-- > 0 && free_[i].since == free_.back().since;) {
         const bool fits = size_of(i) >= degree;
         const bool chosen_fits = size_of(chosen) >= degree;
-        if (fits != chosen_fits ? fits
-                                : (fits ? size_of(i) < size_of(chosen) : size_of(i) > size_of(chosen)))
+        if (fits != chosen_fits
+                ? fits
+                : (fits ? size_of(i) < size_of(chosen) : size_of(i) > size_of(chosen)))
           chosen = i;
       }
       FreeInterval& from = free_[chosen];
@@ -147,9 +147,8 @@ class StripScheduler {
   void give_ranks() {
     std::vector<std::uint32_t> by_start(tasks_.size());
     std::iota(by_start.begin(), by_start.end(), 0);
-    std::stable_sort(by_start.begin(), by_start.end(), [&](std::uint32_t a, std::uint32_t b) {
-      return starts_[a] < starts_[b];
-    });
+    std::stable_sort(by_start.begin(), by_start.end(),
+                     [&](std::uint32_t a, std::uint32_t b) { return starts_[a] < starts_[b]; });
     free_.push_back({0, {input_.first_rank, input_.first_rank + input_.num_ranks}});
     using End = std::pair<std::int64_t, std::uint32_t>;  // (end, index into result_.groups)
     std::priority_queue<End, std::vector<End>, std::greater<>> running;
@@ -170,9 +169,8 @@ class StripScheduler {
   }
 
   void fill_whole() {
-    std::stable_sort(gaps_.begin(), gaps_.end(), [](const RankGap& a, const RankGap& b) {
-      return a.length > b.length;
-    });
+    std::stable_sort(gaps_.begin(), gaps_.end(),
+                     [](const RankGap& a, const RankGap& b) { return a.length > b.length; });
     for (const RankGap& gap : gaps_) filler_.fill_gap(gap);
     std::vector<RankEnd> ends;
     ends.reserve(static_cast<std::size_t>(input_.num_ranks));

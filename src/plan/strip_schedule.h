@@ -34,7 +34,7 @@ struct RankInterval {
 struct StripGroup {
   std::int32_t sequence_idx = 0;
   std::int64_t start = 0;
-  std::vector<RankInterval> ranks;  // ascending
+  std::vector<RankInterval> ranks;   // ascending
   std::vector<std::int64_t> tokens;  // of each member, in rank order; empty = equal shares
 };
 
@@ -64,8 +64,8 @@ struct StripInput {
   std::int32_t ranks_per_node = 1;
 };
 
-// REQUIRES: cluster.is_uniform(). Ranks are [first_rank, first_rank + num_ranks). `goal`: a makespan that is good enough to stop
-// searching at.
+// REQUIRES: cluster.is_uniform(). Ranks are [first_rank, first_rank + num_ranks). `goal`: a
+// makespan that is good enough to stop searching at.
 StripSchedule schedule_strip(const StripInput& input, const CostModel& cost,
                              const ClusterSpec& cluster, Tokens capacity, std::int64_t goal);
 

@@ -35,8 +35,7 @@ UnevenShares uneven_shares(const CostModel& cost, Tokens tokens, std::span<const
                            static_cast<double>(tokens.value() + 1) / 2;
   const double linear =
       cost.linear_ns_per_token * shares.tokens_per_speed + cost.fixed_ns / slowest;
-  const double exchange =
-      (degree - 1) * (cost.hop_fixed_ns + cost.hop_ns_per_token * largest);
+  const double exchange = (degree - 1) * (cost.hop_fixed_ns + cost.hop_ns_per_token * largest);
   shares.time =
       all_layers(cost, linear + std::max(attention, attention / degree + exchange)).value();
   return shares;

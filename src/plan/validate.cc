@@ -168,9 +168,9 @@ void Validation::check_ids() {
   const auto refuse_twice = [](std::int64_t id) {
     refuse("sequence order", "two sequences have the id {}", id);
   };
-  const auto [least, most] = std::minmax_element(
-      plan_.sequences.begin(), plan_.sequences.end(),
-      [](const SequenceSpec& a, const SequenceSpec& b) { return a.id < b.id; });
+  const auto [least, most] =
+      std::minmax_element(plan_.sequences.begin(), plan_.sequences.end(),
+                          [](const SequenceSpec& a, const SequenceSpec& b) { return a.id < b.id; });
   // Ids that lie close together are marked, others are sorted.
   const std::uint64_t reach =
       static_cast<std::uint64_t>(most->id) - static_cast<std::uint64_t>(least->id);
@@ -363,8 +363,9 @@ void Validation::check_cover() {
   std::vector<std::uint8_t> is_covered(plan_.sequences.size());
   std::vector<std::uint32_t> first(plan_.sequences.size() + 1);
   const auto is_all_of_it = [&](const Piece& piece) {
-    return piece.range == TokenRange{0, plan_.sequences[static_cast<std::size_t>(piece.sequence_idx)]
-                                            .tokens.value()};
+    return piece.range ==
+           TokenRange{0,
+                      plan_.sequences[static_cast<std::size_t>(piece.sequence_idx)].tokens.value()};
   };
   const auto for_each_piece = [&](const auto& visit) {
     for (std::size_t r = 0; r < plan_.ranks.size(); ++r) {

@@ -63,8 +63,7 @@ void WholeFiller::put(std::int32_t pack, std::size_t position) {
   pool_.remove(position);
 }
 
-WholeFiller::Fill WholeFiller::fill(std::int32_t rank, std::int32_t before_group,
-                                    std::int64_t ns) {
+WholeFiller::Fill WholeFiller::fill(std::int32_t rank, std::int32_t before_group, std::int64_t ns) {
   Fill result{.left_ns = ns, .pack = -1};
   const Tokens capacity = capacity_of(rank);
   while (true) {

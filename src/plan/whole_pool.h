@@ -41,9 +41,9 @@ class WholePool {
 
   std::span<const SequenceSpec> sequences_;
   std::span<const std::int32_t> whole_;
-  std::vector<std::int64_t> ns_;             // [whole] descending
-  std::vector<std::uint32_t> next_;          // [whole + 1]: union-find towards the next one left
-  std::vector<std::uint32_t> at_most_;       // [capacity + 1] or empty: first position within a room
+  std::vector<std::int64_t> ns_;        // [whole] descending
+  std::vector<std::uint32_t> next_;     // [whole + 1]: union-find towards the next one left
+  std::vector<std::uint32_t> at_most_;  // [capacity + 1] or empty: first position within a room
   std::int64_t left_ns_ = 0;
   Tokens left_tokens_;
   std::size_t num_left_ = 0;

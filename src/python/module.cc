@@ -102,7 +102,8 @@ py::dict pieces_of(const StepPlan& plan) {
   return pieces;
 }
 
-// The groups' ranks behind one another; group g has ranks[offsets[g]:offsets[g + 1]], in ring order.
+// The groups' ranks behind one another; group g has ranks[offsets[g]:offsets[g + 1]], in ring
+// order.
 py::dict groups_of(const StepPlan& plan) {
   std::vector<std::int64_t> sequence_id;
   std::vector<std::int32_t> slot;
@@ -164,24 +165,24 @@ PYBIND11_MODULE(_weft, module) {
   });
   module.def("draw_lengths", [](const std::string& workload, std::int64_t context,
                                 std::int64_t batch_tokens, std::uint64_t seed, std::int64_t batch) {
-    return as_array(draw_lengths(parse_workload(workload, Tokens(context)), Tokens(batch_tokens),
-                                 seed, batch));
+    return as_array(
+        draw_lengths(parse_workload(workload, Tokens(context)), Tokens(batch_tokens), seed, batch));
   });
-  module.def("make_plan", [](const Int64Array& lengths, std::int32_t num_ranks,
-                             std::int64_t capacity, const std::string& strategy,
-                             std::int64_t max_context, const std::string& cost, std::int64_t step,
-                             std::uint64_t seed, std::int32_t ranks_per_node,
-                             std::vector<double> speed, std::vector<double> memory,
-                             const std::optional<Int64Array>& ids) {
-    const PyCluster cluster{num_ranks, ranks_per_node, std::move(speed), std::move(memory)};
-    const PlanRequest request = request_of(lengths, cluster, capacity, strategy, max_context, cost,
-                                           step, seed, ids);
-    py::gil_scoped_release release;
-    PyPlan made;
-    made.plan = make_plan(request);
-    made.evaluation = evaluate(made.plan, request.cost, request.cluster);
-    return made;
-  });
+  module.def(
+      "make_plan", [](const Int64Array& lengths, std::int32_t num_ranks, std::int64_t capacity,
+                      const std::string& strategy, std::int64_t max_context,
+                      const std::string& cost, std::int64_t step, std::uint64_t seed,
+                      std::int32_t ranks_per_node, std::vector<double> speed,
+                      std::vector<double> memory, const std::optional<Int64Array>& ids) {
+        const PyCluster cluster{num_ranks, ranks_per_node, std::move(speed), std::move(memory)};
+        const PlanRequest request =
+            request_of(lengths, cluster, capacity, strategy, max_context, cost, step, seed, ids);
+        py::gil_scoped_release release;
+        PyPlan made;
+        made.plan = make_plan(request);
+        made.evaluation = evaluate(made.plan, request.cost, request.cluster);
+        return made;
+      });
 }
 
 }  // namespace weft

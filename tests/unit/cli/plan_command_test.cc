@@ -181,10 +181,9 @@ TEST_F(PlanCommandTest, MistakesNameTheFlagAndTheNearestName) {
 }
 
 TEST_F(PlanCommandTest, AWorkloadIsSummedUpInOneJsonObject) {
-  const std::vector<std::string> arguments{"--workload", "github",  "--context",
-                                           "4K",         "--global-batch-tokens", "64K",
-                                           "--seed",     "3",       "--batches",
-                                           "3",          "--summary-json"};
+  const std::vector<std::string> arguments{
+      "--workload", "github", "--context", "4K", "--global-batch-tokens", "64K",
+      "--seed",     "3",      "--batches", "3",  "--summary-json"};
   const auto json = nlohmann::ordered_json::parse(run(arguments));
   std::vector<std::string> keys;
   for (const auto& [key, value] : json.items()) keys.push_back(key);

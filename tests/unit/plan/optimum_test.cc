@@ -45,8 +45,8 @@ TEST(Optimum, FiveHundredSmallStepsAreWithinOnePercentOnAverageAndFiveAtWorst) {
     const std::vector<SequenceSpec> sequences = small_step(random, num_ranks, capacity);
     const PlanRequest request = request_of("hdp", sequences, num_ranks, capacity);
     const StepPlan plan = make_plan(request);
-    const Nanoseconds optimum = testing::exact_makespan(
-        plan.sequences, request.cost, num_ranks, Tokens(capacity), plan.makespan);
+    const Nanoseconds optimum = testing::exact_makespan(plan.sequences, request.cost, num_ranks,
+                                                        Tokens(capacity), plan.makespan);
     ASSERT_LE(plan.lower_bound, optimum) << "seed " << seed;
     const double excess = ratio(plan.makespan, optimum) - 1;
     sum += excess;
@@ -56,23 +56,24 @@ TEST(Optimum, FiveHundredSmallStepsAreWithinOnePercentOnAverageAndFiveAtWorst) {
       worst_seed = seed;
     }
   }
-  fmt::print("plans above the optimum of {} small steps: mean {:.3f} %, worst {:.2f} % (seed {}); optimum "
-             "above the bound: mean {:.2f} %\n",
-             kCases, 100 * sum / kCases, 100 * worst, worst_seed, 100 * bound_gap / kCases);
+  fmt::print(
+      "plans above the optimum of {} small steps: mean {:.3f} %, worst {:.2f} % (seed {}); optimum "
+      "above the bound: mean {:.2f} %\n",
+      kCases, 100 * sum / kCases, 100 * worst, worst_seed, 100 * bound_gap / kCases);
   EXPECT_LE(sum / kCases, 0.01);
   EXPECT_LE(worst, 0.05);
 }
 
-// Hand-checkable: two sequences that each fill one of two ranks; sharing both in one ring or in turn
-// is dearer by the exchange.
+// Hand-checkable: two sequences that each fill one of two ranks; sharing both in one ring or in
+// turn is dearer by the exchange.
 TEST(Optimum, TheExactSearchKnowsAStepThatCanBeCheckedByHand) {
   const CostModel cost = testing::hand_cost();
   // 2 * (4 * 5 / 2) + 10 * 4 + 7 on each rank.
   EXPECT_EQ(testing::exact_makespan(sequences_of({4, 4}), cost, 2, Tokens(4),
                                     Nanoseconds(std::int64_t{1} << 40)),
             Nanoseconds(20 + 40 + 7));
-  // One sequence of 4 alone: shared, each rank has 5 pairs and 2 tokens, and one hop of 5 + 3 * 2 of
-  // which attention hides half of its own time.
+  // One sequence of 4 alone: shared, each rank has 5 pairs and 2 tokens, and one hop of 5 + 3 * 2
+  // of which attention hides half of its own time.
   EXPECT_EQ(testing::exact_makespan(sequences_of({4}), cost, 2, Tokens(4),
                                     Nanoseconds(std::int64_t{1} << 40)),
             Nanoseconds(10 + 20 + 7 + (11 - 5)));

@@ -171,7 +171,8 @@ TEST(PlanCodec, ADamagedCountNeverBecomesALargeAllocation) {
   plan.sequences = {{1, 2_tok, 1}};
   plan.ranks = {{MicroBatch{0, 0, {{0, kNoGroup, {0, 2}}}}}};
   const std::vector<std::byte> whole = encode_plan(plan);
-  // Counts in the order of the file: rank capacities, sequences, groups, ranks, micro-batches, pieces.
+  // Counts in the order of the file: rank capacities, sequences, groups, ranks, micro-batches,
+  // pieces.
   constexpr std::size_t kCapacitiesAt = kPayloadAt + 8 + 8 + 4 + 4 + 8;
   constexpr std::size_t kSequencesAt = kPayloadAt + 8 + 8 + 4 + 4 + 8 + 8 + 4 + 1 + 8 + 8 + 4;
   constexpr std::size_t kGroupsAt = kSequencesAt + 8 + 24;
@@ -292,8 +293,8 @@ TEST(PlanJson, HasItsKeysInAFixedOrder) {
   }
   EXPECT_THAT(keys, testing::ElementsAre("format", "version", "hash", "step", "seed", "strategy",
                                          "num_ranks", "capacity_tokens", "num_layers", "weighting",
-                                         "rank_capacity_tokens", "num_slots", "makespan_ns", "lower_bound_ns", "gap",
-                                         "sequences", "groups", "ranks"));
+                                         "rank_capacity_tokens", "num_slots", "makespan_ns",
+                                         "lower_bound_ns", "gap", "sequences", "groups", "ranks"));
 }
 
 TEST(PlanJson, EscapesTheStrategyAndTurnsWhatJsonCannotSayIntoNull) {

@@ -32,11 +32,13 @@ std::vector<HardStep> hard_steps() {
   return {
       {"all equal", std::vector<std::int64_t>(3000, 4096), 64, 0.02},
       {"one giant", {40 * kC}, 64, 0.02},
-      {"one giant and dust", [] {
+      {"one giant and dust",
+       [] {
          std::vector<std::int64_t> lengths(2000, 50);
          lengths.push_back(60 * kC);
          return lengths;
-       }(), 64, 0.02},
+       }(),
+       64, 0.02},
       // Pairs of ranks run 37.5 rounds of them, the bound counts 37.5 and no second micro-batch.
       {"all just over the capacity", std::vector<std::int64_t>(1200, kC + 1), 64, 0.035},
       {"all of one token", std::vector<std::int64_t>(5000, 1), 16, 0.02},
@@ -125,14 +127,15 @@ TEST(Strategies, UnequalSpeedsAndMemoriesGiveValidPlansThatRespectThem) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const RandomStream random(seed, "uneven");
     const auto num_ranks = static_cast<std::int32_t>(2 + seed % 7);
-    PlanRequest request = request_of(
-        "hdp", testing::draw_lengths(testing::kGithubShares, Tokens(num_ranks * 6000),
-                                     Tokens(num_ranks * 1024), seed),
-        num_ranks, 2048);
+    PlanRequest request =
+        request_of("hdp",
+                   testing::draw_lengths(testing::kGithubShares, Tokens(num_ranks * 6000),
+                                         Tokens(num_ranks * 1024), seed),
+                   num_ranks, 2048);
     for (std::int32_t r = 0; r < num_ranks; ++r) {
       request.cluster.speed.push_back(0.6 + 0.4 * random.uniform(static_cast<std::uint64_t>(r)));
-      request.cluster.memory.push_back(
-          0.5 + 0.5 * random.uniform(1000 + static_cast<std::uint64_t>(r)));
+      request.cluster.memory.push_back(0.5 +
+                                       0.5 * random.uniform(1000 + static_cast<std::uint64_t>(r)));
     }
     const StepPlan plan = make_plan(request);
     EXPECT_LE(plan.lower_bound, plan.makespan);

@@ -41,8 +41,10 @@ void run_plan(const PlanFlags& flags, const OutputFlags& output) {
   PlanRequest request = request_without_sequences(flags);
   const bool is_all = output.is_comparison || flags.strategy == "all";
   if (is_all || output.is_summary || output.num_batches > 1) {
-    WEFT_USER_CHECK(!output.is_json && output.out.empty(),
-                    "plan: --json and --out need one strategy and one batch");
+    WEFT_USER_CHECK(
+        !output.is_json && output.out.empty(),
+        "plan: --json and --out need one strategy and one batch; not --strategy all, --compare, "
+        "--summary-json or --batches");
     WEFT_USER_CHECK(!output.is_summary || !is_all,
                     "plan: --summary-json prints one object; name one --strategy");
     if (is_all) return summarize(flags, output, request, strategy_names());

@@ -18,18 +18,22 @@ namespace {
 constexpr std::string_view kSchemaPrefix = "weft.cost.v";
 constexpr std::string_view kSchema = "weft.cost.v1";
 
+// Files from before it was counted do not have it.
+constexpr const char* kOptionalKey = "kv_bytes_per_token";
+
 struct Coefficient {
   const char* key;
   double CostModel::* value;
 };
 
-constexpr std::array<Coefficient, 6> kCoefficients{{
+constexpr std::array<Coefficient, 7> kCoefficients{{
     {"attention_ns_per_pair", &CostModel::attention_ns_per_pair},
     {"linear_ns_per_token", &CostModel::linear_ns_per_token},
     {"fixed_ns", &CostModel::fixed_ns},
     {"hop_ns_per_token", &CostModel::hop_ns_per_token},
     {"hop_fixed_ns", &CostModel::hop_fixed_ns},
     {"backward_ratio", &CostModel::backward_ratio},
+    {kOptionalKey, &CostModel::kv_bytes_per_token},
 }};
 
 // The parser would silently keep the last of two equal keys.
@@ -68,7 +72,8 @@ void check_keys(const nlohmann::ordered_json& json, const std::string& where) {
                      nearest ? fmt::format("; did you mean \"{}\"?", *nearest) : "");
   }
   for (const std::string& key : known) {
-    WEFT_USER_CHECK(json.contains(key), "cost file {}: key \"{}\" is missing", where, key);
+    WEFT_USER_CHECK(json.contains(key) || key == kOptionalKey,
+                    "cost file {}: key \"{}\" is missing", where, key);
   }
 }
 
@@ -110,6 +115,7 @@ CostModel load_cost_model(const std::filesystem::path& path) {
                   "cost file {}: \"num_layers\" must be an integer, at most a million", where);
   cost.num_layers = layers.get<std::int32_t>();
   for (const Coefficient& coefficient : kCoefficients) {
+    if (!json.contains(coefficient.key)) continue;
     WEFT_USER_CHECK(json[coefficient.key].is_number(), "cost file {}: \"{}\" must be a number",
                     where, coefficient.key);
     cost.*coefficient.value = json[coefficient.key].get<double>();

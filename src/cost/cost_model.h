@@ -27,11 +27,14 @@ struct CostModel {
   double hop_ns_per_token = 0;       // one ring hop, per token of K and V sent
   double hop_fixed_ns = 0;           // one ring hop, whatever its size
   double backward_ratio = 2;         // backward time / forward time
+  // K and V of one token in one layer, for counting bytes; 8 heads of 128 elements of 2 bytes.
+  double kv_bytes_per_token = 4096;
   friend bool operator==(const CostModel&, const CostModel&) = default;
 };
 
-// JSON file with "schema": "weft.cost.v1" (docs/formats.md "Cost file"). UserError on unknown keys,
-// missing keys, negative or non-finite values, newer schema.
+// JSON file with "schema": "weft.cost.v1" (docs/formats.md "Cost file"). kv_bytes_per_token may
+// be left out. UserError on unknown keys, other missing keys, negative or non-finite values, newer
+// schema.
 CostModel load_cost_model(const std::filesystem::path& path);
 void save_cost_model(const std::filesystem::path& path, const CostModel& cost);
 

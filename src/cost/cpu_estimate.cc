@@ -39,6 +39,7 @@ CostModel estimate_cpu_cost(const DecoderShape& shape) {
       2 * real(shape.kv_size) * real(shape.element_bytes) / kExchangeBytesPerSecond * 1e9;
   cost.hop_fixed_ns = kHopFixedNs;
   cost.backward_ratio = 2;
+  cost.kv_bytes_per_token = 2 * real(shape.kv_size) * real(shape.element_bytes);
   return cost;
 }
 

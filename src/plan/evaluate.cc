@@ -86,11 +86,26 @@ void collect_shares(const StepPlan& plan, const MicroBatch& micro_batch,
   }
 }
 
-void summarize(const StepPlan& plan, Evaluation& result) {
+// Links of the ring whose ends are on two nodes.
+std::int64_t cross_node_links(const std::vector<Rank>& ring, const ClusterSpec& cluster) {
+  std::int64_t count = 0;
+  std::int32_t previous = cluster.node_of(ring.back());
+  for (const Rank rank : ring) {
+    const std::int32_t node = cluster.node_of(rank);
+    count += node != previous ? 1 : 0;
+    previous = node;
+  }
+  return count;
+}
+
+void summarize(const StepPlan& plan, const ClusterSpec& cluster, Evaluation& result) {
   for (const Group& group : plan.groups) {
     const auto degree = static_cast<std::int32_t>(group.ranks.size());
-    result.exchange_tokens +=
+    const Tokens sent =
         plan.sequences[static_cast<std::size_t>(group.sequence_idx)].tokens * (degree - 1);
+    result.exchange_tokens += sent;
+    // Every link of the ring carries the same up to the unevenness of the cut.
+    result.cross_node_tokens += sent / degree * cross_node_links(group.ranks, cluster);
     result.max_degree = std::max(result.max_degree, degree);
   }
   result.sharded_sequences = static_cast<std::int64_t>(plan.groups.size());
@@ -166,7 +181,7 @@ Evaluation evaluate(const StepPlan& plan, const CostModel& cost, const ClusterSp
       result.ranks[members[i]].finish = slot.end;
     result.makespan = std::max(result.makespan, slot.end);
   }
-  summarize(plan, result);
+  summarize(plan, cluster, result);
   return result;
 }
 

@@ -34,6 +34,7 @@ struct Evaluation {
   std::vector<RankTime> ranks;  // [num_ranks]
   std::vector<SlotTime> slots;  // [num_slots]
   Tokens exchange_tokens;  // tokens of K and V sent, summed over hops and ranks: one layer forward
+  Tokens cross_node_tokens;  // those of exchange_tokens whose sender and receiver are on two nodes
   std::int64_t sharded_sequences = 0;
   std::int32_t max_degree = 0;  // 1 when nothing is shared, 0 for an empty plan
   double idle_share = 0;        // 1 - busy time / (num_ranks * makespan)

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/random.h"
-#include "plan/lower_bound.h"
 #include "plan/sequence_time.h"
 
 namespace weft {
@@ -22,7 +21,7 @@ constexpr std::int64_t kEstimateBudget = 200'000;  // estimates, counted in grou
 constexpr std::int64_t kLargeGroupShare = 24;
 constexpr std::uint64_t kNumDegreeChoices = 7;
 constexpr std::size_t kMostSharedByAll = 64;
-constexpr double kEqualMakespans = 1.01;
+constexpr double kEqualMakespans = 1.004;
 constexpr Nanoseconds kNoLimit(std::numeric_limits<std::int64_t>::max());
 // Above this many sequences the liquid estimate is as good as a full schedule.
 constexpr std::size_t kManySequences = 1000;
@@ -38,8 +37,7 @@ class HdpSearch {
         capacity_(request.options.capacity),
         num_ranks_(request.cluster.num_ranks),
         scheduler_(plan.sequences, request.cost, request.cluster, request.options.capacity),
-        bound_(lower_bound(plan.sequences, request.cost, request.cluster, request.options.capacity)
-                   .best()),
+        bound_(plan.lower_bound),
         schedule_cost_(static_cast<std::int64_t>(plan.sequences.size()) +
                        request.cluster.num_ranks),
         use_estimates_(request.cluster.speed.empty() && plan.sequences.size() > kManySequences) {

@@ -12,7 +12,7 @@
 
 namespace weft {
 
-// The longest makespan that counts as equal to `best`: within 1 %. Rates measured on one machine
+// The longest makespan that counts as equal to `best`: within 0.4 %. Rates measured on one machine
 // repeat to a few percent at best, so a cost model cannot know which of two such plans is faster,
 // while every token exchanged is surely sent.
 Nanoseconds equal_makespan(Nanoseconds best);

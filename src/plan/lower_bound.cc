@@ -1,13 +1,12 @@
 #include "plan/lower_bound.h"
 
+#include <array>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <vector>
 
-#include "base/error.h"
 #include "cost/micro_batch_time.h"
-#include "plan/sequence_time.h"
+#include "plan/bound_terms.h"
 
 namespace weft {
 namespace {
@@ -15,31 +14,23 @@ namespace {
 // Sums in floating point are off by far less than this share; a bound is lowered by it so that it
 // stays one.
 constexpr double kRoundingShare = 1e-9;
+constexpr std::size_t kMostInTurn = 16;
 
 class Bounds {
  public:
   Bounds(std::span<const SequenceSpec> sequences, const CostModel& cost, const ClusterSpec& cluster,
          Tokens capacity)
-      : sequences_(sequences), cost_(cost), num_ranks_(cluster.num_ranks), capacity_(capacity) {
-    std::vector<double> speed = cluster.speed;
-    if (speed.empty()) speed.assign(static_cast<std::size_t>(num_ranks_), 1.0);
-    std::sort(speed.begin(), speed.end());
-    slowest_.resize(speed.size() + 1);
-    fastest_.resize(speed.size() + 1);
-    for (std::size_t d = 0; d < speed.size(); ++d) {
-      slowest_[d + 1] = slowest_[d] + speed[d];
-      fastest_[d + 1] = fastest_[d] + speed[speed.size() - 1 - d];
-    }
-  }
+      : sequences_(sequences), cost_(cost), terms_(cost, cluster, capacity) {}
 
-  LowerBound compute() const {
+  LowerBound compute(bool is_memory_uneven) {
     LowerBound bound;
     if (sequences_.empty()) return bound;
-    const auto smallest = [&](Tokens tokens) { return smallest_degree(tokens, capacity_); };
-    bound.work = safe(area_ns(smallest) / fastest_.back());
-    bound.longest = safe(best_time_ns(sequences_.front().tokens));
+    sum_up();
+    bound.work = work();
+    bound.longest = safe(terms_.best_time_ns(sequences_.front().tokens));
     bound.in_turn = in_turn();
     bound.spread = spread(std::max({bound.work, bound.longest, bound.in_turn}));
+    if (is_memory_uneven) bound.memory = memory();
     return bound;
   }
 
@@ -50,121 +41,192 @@ class Bounds {
         std::max<std::int64_t>(0, static_cast<std::int64_t>(ns * (1 - kRoundingShare)) - 1));
   }
 
-  double compute_ns(Tokens tokens) const {
-    return cost_.attention_ns_per_pair * static_cast<double>(causal_work({0, tokens.value()})) +
-           cost_.linear_ns_per_token * static_cast<double>(tokens.value());
-  }
-  double attention_ns(Tokens tokens) const {
-    return cost_.attention_ns_per_pair * static_cast<double>(causal_work({0, tokens.value()}));
-  }
-  double least_exchange_ns(Tokens tokens, std::int32_t degree) const {
-    return exchange_ns(cost_, degree, Tokens((tokens.value() + degree - 1) / degree));
-  }
-
-  // No group of this degree finishes the sequence earlier (one layer forward).
-  double time_ns(Tokens tokens, std::int32_t degree) const {
-    const double speed = fastest_[static_cast<std::size_t>(degree)];
-    const double attention = attention_ns(tokens);
-    const double rest = compute_ns(tokens) - attention + cost_.fixed_ns * degree;
-    return std::max((rest + attention) / speed,
-                    (rest + attention / degree) / speed + least_exchange_ns(tokens, degree));
-  }
-
-  double best_time_ns(Tokens tokens) const {
-    double best = std::numeric_limits<double>::infinity();
-    for (std::int32_t d = smallest_degree(tokens, capacity_); d <= num_ranks_; ++d) {
-      best = std::min(best, time_ns(tokens, d));
-    }
-    return best;
-  }
-
-  // Speed-weighted busy time that no plan avoids when each sequence takes at least
-  // degree_of(tokens) ranks. degree_of is called for ascending lengths.
-  double area_ns(const std::function<std::int32_t(Tokens)>& degree_of) const {
-    double area = 0;
-    double exposed = 0;
+  // Speed-weighted busy time that no plan avoids: area_ whatever the degrees, exposed_ when each
+  // sequence takes at least the ranks that hold it.
+  void sum_up() {
     std::int64_t total_tokens = 0;
-    for (std::size_t i = sequences_.size(); i-- > 0;) {
+    double previous_exposed = 0;
+    // At degree 1 nothing is exposed; a shorter sequence hides less.
+    const Tokens whole = terms_.largest_capacity();
+    const bool is_whole_zero = terms_.least_exposed_ns(whole, 1) >= 0;
+    for (std::size_t i = 0; i < sequences_.size(); ++i) {
       const Tokens tokens = sequences_[i].tokens;
-      const std::int32_t degree = degree_of(tokens);
-      if (degree > num_ranks_) return std::numeric_limits<double>::infinity();
       total_tokens += tokens.value();
-      area += compute_ns(tokens);
-      exposed += least_exposed_ns(tokens, degree);
+      area_ += terms_.attention_ns(tokens) + terms_.linear_ns(tokens);
+      if (is_whole_zero && tokens <= whole) continue;
+      if (i == 0 || tokens != sequences_[i - 1].tokens)
+        previous_exposed = terms_.least_exposed_ns(tokens, terms_.smallest(tokens));
+      exposed_ += previous_exposed;
     }
-    const std::int64_t micro_batches = (total_tokens - 1) / capacity_.value() + 1;
-    return area + std::max(0.0, exposed) + cost_.fixed_ns * static_cast<double>(micro_batches);
+    micro_batches_ = (total_tokens - 1) / terms_.largest_capacity().value() + 1;
+    area_ += cost_.fixed_ns * static_cast<double>(micro_batches_);
   }
 
-  // What the sequence adds to the exposed exchange of all ranks, at any degree of `least` or more:
-  // the minimum of the convex f(D) = hops * (D - 1) - attention * (1 - 1 / D). Negative when its
-  // attention hides exchange of others.
-  double least_exposed_ns(Tokens tokens, std::int32_t least) const {
-    const double mean_speed = slowest_[static_cast<std::size_t>(least)] / least;
-    const double hops =
-        mean_speed * static_cast<double>(tokens.value()) *
-        (cost_.hop_ns_per_token + cost_.hop_fixed_ns / static_cast<double>(capacity_.value()));
-    const double attention = attention_ns(tokens);
-    const double bottom = hops > 0 ? std::sqrt(attention / hops) : num_ranks_;
-    const double degree =
-        std::clamp(bottom, static_cast<double>(least), static_cast<double>(num_ranks_));
-    return hops * (degree - 1) - attention * (1 - 1 / degree);
+  // On k ranks, each of which runs a micro-batch; more than `micro_batches_` of them add to the
+  // fixed costs.
+  Nanoseconds work() const {
+    const double area = area_ + std::max(0.0, exposed_);
+    double least = area / terms_.all_speed();
+    if (micro_batches_ < terms_.num_ranks()) {
+      least = area / terms_.fastest(static_cast<std::int32_t>(micro_batches_));
+      for (auto k = static_cast<std::int32_t>(micro_batches_) + 1; k <= terms_.num_ranks(); ++k) {
+        const auto more = static_cast<double>(k - micro_batches_);
+        least = std::min(least, (area + more * cost_.fixed_ns) / terms_.fastest(k));
+      }
+    }
+    return safe(least);
   }
 
   Nanoseconds in_turn() const {
+    const Tokens all = terms_.all_capacity();
+    std::vector<double> best;  // best_time_ns of the longest ones
+    const auto best_of = [&](std::size_t i) {
+      while (best.size() <= i) best.push_back(terms_.best_time_ns(sequences_[best.size()].tokens));
+      return best[i];
+    };
+    // No two of these fit side by side.
     double sum = 0;
-    const Tokens all = capacity_ * num_ranks_;
     for (std::size_t i = 0; i < sequences_.size(); ++i) {
       if (i > 0 && sequences_[i - 1].tokens + sequences_[i].tokens <= all) break;
-      sum += best_time_ns(sequences_[i].tokens);
+      sum += best_of(i);
+    }
+    // The m longest do not fit k times the cluster: some rank runs k + 1 of them.
+    Tokens held;
+    std::size_t m = 0;
+    for (std::size_t k = 1; k <= kMostInTurn; ++k) {
+      while (m < sequences_.size() && held <= all * static_cast<std::int64_t>(k))
+        held += sequences_[m++].tokens;
+      if (held <= all * static_cast<std::int64_t>(k)) break;
+      if (m > kMostInTurn * kMostInTurn) break;
+      double least = 0;
+      for (std::size_t i = m - k - 1; i < m; ++i) least += best_of(i);
+      sum = std::max(sum, least);
     }
     return safe(sum);
   }
 
   // Whether a makespan of `limit` is impossible, because the work at the degrees that it needs does
-  // not fit.
-  bool too_short(Nanoseconds limit) const {
+  // not fit. Degrees can only be raised for `candidates`.
+  bool too_short(Nanoseconds limit, std::span<const Tokens> candidates) const {
     const double layer_ns = static_cast<double>(limit.value()) /
                             (static_cast<double>(cost_.num_layers) * (1 + cost_.backward_ratio));
     const double roomy = layer_ns * (1 + kRoundingShare);
+    double exposed = exposed_;
     std::int32_t degree = 1;
-    const auto needed = [&](Tokens tokens) {
-      degree = std::max(degree, smallest_degree(tokens, capacity_));
-      while (degree <= num_ranks_ && time_ns(tokens, degree) > roomy) ++degree;
-      return degree;
-    };
-    return area_ns(needed) > roomy * fastest_.back();
+    for (const Tokens tokens : candidates) {  // ascending: the least degree does not fall
+      const std::int32_t smallest = terms_.smallest(tokens);
+      degree = std::max(degree, smallest);
+      while (degree <= terms_.num_ranks() && terms_.time_ns(tokens, degree) > roomy) ++degree;
+      if (degree > terms_.num_ranks()) return true;
+      if (degree > smallest) {
+        exposed +=
+            terms_.least_exposed_ns(tokens, degree) - terms_.least_exposed_ns(tokens, smallest);
+      }
+    }
+    return area_ + std::max(0.0, exposed) > roomy * terms_.all_speed();
   }
 
   Nanoseconds spread(Nanoseconds known) const {
-    if (!too_short(known)) return Nanoseconds(0);
+    const double layer_ns = static_cast<double>(known.value()) /
+                            (static_cast<double>(cost_.num_layers) * (1 + cost_.backward_ratio));
+    std::vector<Tokens> candidates;
+    const Tokens whole = terms_.largest_capacity();
+    for (std::size_t i = sequences_.size(); i-- > 0;) {
+      const Tokens tokens = sequences_[i].tokens;
+      // Whole ones take longer the longer they are: only when the longest is too slow do all count.
+      if (tokens <= whole && terms_.time_ns(whole, 1) <= layer_ns) {
+        while (i > 0 && sequences_[i - 1].tokens <= whole) --i;
+        continue;
+      }
+      if (terms_.time_ns(tokens, terms_.smallest(tokens)) > layer_ns) candidates.push_back(tokens);
+    }
+    if (candidates.empty() || !too_short(known, candidates)) return Nanoseconds(0);
     std::int64_t low = known.value();  // impossible
     std::int64_t high = std::max<std::int64_t>(1, 2 * low);
-    while (too_short(Nanoseconds(high))) {
+    while (too_short(Nanoseconds(high), candidates)) {
       low = high;
       high *= 2;
     }
     // A thousandth is close enough: the bound is `low`, which is impossible.
     while (high - low > 1 && high - low > low / 4096) {
       const std::int64_t middle = low + (high - low) / 2;
-      (too_short(Nanoseconds(middle)) ? low : high) = middle;
+      (too_short(Nanoseconds(middle), candidates) ? low : high) = middle;
     }
     return Nanoseconds(low);
   }
 
+  // Least of alpha * (speed-weighted time) + beta * (tokens * time of the slot) over all groups of
+  // the sequence; fixed costs left out.
+  double least_weighed(Tokens tokens, double alpha, double beta) const {
+    const double attention = terms_.attention_ns(tokens);
+    const double linear = terms_.linear_ns(tokens);
+    const auto held = static_cast<double>(tokens.value());
+    double best = std::numeric_limits<double>::infinity();
+    if (tokens <= terms_.largest_capacity()) {
+      best = (attention + linear) * (alpha + beta * held / terms_.fastest(1));
+    }
+    const double fixed_per_token =
+        cost_.hop_fixed_ns / static_cast<double>(terms_.largest_capacity().value());
+    std::int32_t end = 0;
+    // Degrees [d, end) at once: the exchange of the least, the attention share of the largest.
+    for (std::int32_t d = std::max(2, terms_.smallest(tokens)); d <= terms_.num_ranks(); d = end) {
+      end = std::min(d + std::max(1, d / 8), terms_.num_ranks() + 1);
+      const double hops = (d - 1) * (cost_.hop_ns_per_token + fixed_per_token) * held / d;
+      const double slot_hops = (d - 1) * (cost_.hop_fixed_ns + cost_.hop_ns_per_token * held / d);
+      const double shown = linear + attention / (end - 1);
+      const double low = terms_.slowest(d);
+      const double high = terms_.fastest(end - 1);
+      const auto at = [&](double speed) {
+        return alpha * (shown + speed * hops) +
+               beta * held * std::max((linear + attention) / speed, shown / speed + slot_hops);
+      };
+      const double slope = alpha * hops;
+      const std::array<double, 5> speeds{low, high, (attention + linear - shown) / slot_hops,
+                                         std::sqrt(beta * held * (linear + attention) / slope),
+                                         std::sqrt(beta * held * shown / slope)};
+      for (const double speed : speeds) {
+        if (speed >= low && speed <= high) best = std::min(best, at(speed));
+      }
+    }
+    return best;
+  }
+
+  Nanoseconds memory() const {
+    constexpr std::array<double, 6> kShares{0.15, 0.3, 0.45, 0.6, 0.75, 0.9};
+    double best = 0;
+    const auto held = static_cast<double>(terms_.all_capacity().value());
+    std::int64_t total_tokens = 0;
+    for (const SequenceSpec& sequence : sequences_) total_tokens += sequence.tokens.value();
+    const double fixed =
+        cost_.fixed_ns *
+        static_cast<double>((total_tokens - 1) / terms_.largest_capacity().value() + 1);
+    for (const double alpha : kShares) {
+      const double beta = (1 - alpha) * terms_.all_speed() / held;
+      double sum = alpha * fixed;
+      double previous = 0;
+      for (std::size_t i = 0; i < sequences_.size(); ++i) {
+        if (i == 0 || sequences_[i].tokens != sequences_[i - 1].tokens)
+          previous = least_weighed(sequences_[i].tokens, alpha, beta);
+        sum += previous;
+      }
+      best = std::max(best, sum / terms_.all_speed());
+    }
+    return safe(best);
+  }
+
   std::span<const SequenceSpec> sequences_;
   const CostModel& cost_;
-  std::int32_t num_ranks_;
-  Tokens capacity_;
-  std::vector<double> slowest_;  // [d]: sum of the d smallest speeds
-  std::vector<double> fastest_;  // [d]: sum of the d largest speeds
+  BoundTerms terms_;
+  double area_ = 0;
+  double exposed_ = 0;
+  std::int64_t micro_batches_ = 0;  // least number of them
 };
 
 }  // namespace
 
 LowerBound lower_bound(std::span<const SequenceSpec> sequences, const CostModel& cost,
                        const ClusterSpec& cluster, Tokens capacity) {
-  return Bounds(sequences, cost, cluster, capacity).compute();
+  return Bounds(sequences, cost, cluster, capacity).compute(!cluster.memory.empty());
 }
 
 }  // namespace weft

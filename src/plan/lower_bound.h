@@ -4,10 +4,12 @@
 // - work: total compute, one fixed cost for each capacity's worth of tokens, and the
 //   exchange that no degree can hide, over the total speed
 // - longest: the longest sequence at the degree that is best for it
-// - in_turn: the longest sequences of which no two fit on the cluster at the same time, one
-//   after the other
+// - in_turn: sequences whose tokens do not fit the cluster k times over, so that some rank runs k +
+// 1
+//   of them one after the other
 // - spread: the least T for which the work still fits when every sequence takes at least the
 //   degree with which it alone can end within T
+// - memory: where ranks hold unequal amounts, work and held tokens weighed together
 #pragma once
 
 #include <algorithm>
@@ -24,11 +26,12 @@ struct LowerBound {
   Nanoseconds longest;
   Nanoseconds in_turn;
   Nanoseconds spread;
-  Nanoseconds best() const { return std::max({work, longest, in_turn, spread}); }
+  Nanoseconds memory;
+  Nanoseconds best() const { return std::max({work, longest, in_turn, spread, memory}); }
 };
 
-// REQUIRES: canonical order; every sequence fits num_ranks * capacity. O((sequences + ranks) *
-// log).
+// REQUIRES: canonical order; every sequence fits on all ranks together. O(sequences + ranks), apart
+// from `spread` where the longest sequences need more ranks than hold them.
 LowerBound lower_bound(std::span<const SequenceSpec> sequences, const CostModel& cost,
                        const ClusterSpec& cluster, Tokens capacity);
 

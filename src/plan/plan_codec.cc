@@ -16,7 +16,7 @@ namespace weft {
 namespace {
 
 constexpr std::string_view kMagic = "WEFTPLAN";
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;  // 1 had no rank_capacity
 // Least sizes: their lists may be empty.
 constexpr std::size_t kGroupBytes = 2 * sizeof(std::int32_t) + sizeof(std::uint64_t);
 constexpr std::size_t kRankBytes = sizeof(std::uint64_t);
@@ -28,6 +28,8 @@ std::vector<std::byte> encode_payload(const StepPlan& plan) {
   writer.write_string(plan.strategy);
   writer.write(plan.num_ranks);
   writer.write(plan.capacity.value());
+  writer.write(static_cast<std::uint64_t>(plan.rank_capacity.size()));
+  for (const Tokens tokens : plan.rank_capacity) writer.write(tokens.value());
   writer.write(plan.num_layers);
   writer.write(static_cast<std::uint8_t>(plan.weighting));
   writer.write(plan.makespan.value());
@@ -54,6 +56,8 @@ StepPlan decode_payload(ByteReader& reader) {
   plan.strategy = reader.read_string();
   plan.num_ranks = reader.read<std::int32_t>();
   plan.capacity = Tokens(reader.read<std::int64_t>());
+  plan.rank_capacity.resize(reader.read_count(sizeof(std::int64_t)));
+  for (Tokens& tokens : plan.rank_capacity) tokens = Tokens(reader.read<std::int64_t>());
   plan.num_layers = reader.read<std::int32_t>();
   plan.weighting = static_cast<LossWeighting>(reader.read<std::uint8_t>());
   WEFT_USER_CHECK(
@@ -133,11 +137,12 @@ StepPlan load_plan(const std::filesystem::path& path) {
 void write_plan_json(std::ostream& out, const StepPlan& plan) {
   fmt::print(out, R"({{"format": "weft-plan", "version": {}, "hash": "{}", "step": {}, "seed": {},
 "strategy": {}, "num_ranks": {}, "capacity_tokens": {}, "num_layers": {}, "weighting": "{}",
-"num_slots": {}, "makespan_ns": {}, "lower_bound_ns": {}, "gap": {},
+"rank_capacity_tokens": [{}], "num_slots": {}, "makespan_ns": {}, "lower_bound_ns": {}, "gap": {},
 "sequences": )",
              kVersion, plan_hash(plan).hex(), plan.step, plan.seed, json_string(plan.strategy),
              plan.num_ranks, plan.capacity, plan.num_layers, to_string(plan.weighting),
-             plan.num_slots, plan.makespan, plan.lower_bound, number(plan.gap()));
+             fmt::join(plan.rank_capacity, ", "), plan.num_slots, plan.makespan, plan.lower_bound,
+             number(plan.gap()));
   write_list(out, plan.sequences, [&](const SequenceSpec& sequence) {
     fmt::print(out, R"({{"id": {}, "tokens": {}, "num_targets": {}}})", sequence.id,
                sequence.tokens, sequence.num_targets);

@@ -34,7 +34,9 @@ std::span<const std::byte> unwrap(std::span<const std::byte> bytes, std::string_
       "{}: {} format version {} is newer than version {}, the newest this program knows; "
       "use a newer Weft",
       source, kind, found_version, version);
-  WEFT_USER_CHECK(found_version == version, "{}: {} format version {} does not exist; expected {}",
+  WEFT_USER_CHECK(found_version == version,
+                  "{}: {} format version {} is older than version {}, which this program reads; "
+                  "plan again with this program",
                   source, kind, found_version, version);
   const auto reserved = reader.read<std::uint32_t>();
   WEFT_USER_CHECK(reserved == 0, "{}: the reserved field of the {} header is {}, expected 0",

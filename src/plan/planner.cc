@@ -16,11 +16,16 @@ namespace {
 struct Strategy {
   std::string name;
   void (*fill)(const PlanRequest&, StepPlan&);
+  bool knows_memory = false;  // otherwise every rank holds what the smallest holds
 };
 
-const std::array<Strategy, 3>& strategies() {
-  static const std::array<Strategy, 3> kStrategies{
-      {{"static", plan_static}, {"hdp-naive", plan_hdp_naive}, {"hdp", plan_hdp}}};
+const std::array<Strategy, 6>& strategies() {
+  static const std::array<Strategy, 6> kStrategies{{{"static", plan_static},
+                                                    {"sorted", plan_sorted},
+                                                    {"pow2", plan_pow2},
+                                                    {"hdp-naive", plan_hdp_naive},
+                                                    {"hdp-algorithm2", plan_hdp_algorithm2},
+                                                    {"hdp", plan_hdp, true}}};
   return kStrategies;
 }
 
@@ -48,10 +53,27 @@ void check_request(const PlanRequest& request) {
   WEFT_USER_CHECK(options.step >= 0, "plan: step is {}, expected 0 or more", options.step);
 }
 
-void check_sequences(std::span<const SequenceSpec> sequences, std::int32_t num_ranks,
-                     Tokens capacity) {
+void check_ids(std::span<const SequenceSpec> sequences) {
+  const auto is_ascending = [](const auto& ids, auto id) {
+    return std::adjacent_find(ids.begin(), ids.end(), [&](const auto& a, const auto& b) {
+             return id(a) >= id(b);
+           }) == ids.end();
+  };
+  if (is_ascending(sequences, [](const SequenceSpec& sequence) { return sequence.id; })) return;
   std::vector<std::int64_t> ids;
   ids.reserve(sequences.size());
+  for (const SequenceSpec& sequence : sequences) ids.push_back(sequence.id);
+  std::sort(ids.begin(), ids.end());
+  const auto twice = std::adjacent_find(ids.begin(), ids.end());
+  WEFT_USER_CHECK(twice == ids.end(),
+                  "plan: two sequences have the id {}; ids must be unique within a step", *twice);
+}
+
+void check_sequences(std::span<const SequenceSpec> sequences, const ClusterSpec& cluster,
+                     Tokens capacity) {
+  Tokens all;
+  for (std::int32_t r = 0; r < cluster.num_ranks; ++r)
+    all += cluster.capacity_of(Rank(r), capacity);
   for (const SequenceSpec& sequence : sequences) {
     WEFT_USER_CHECK(sequence.tokens >= Tokens(1),
                     "plan: sequence {} has {} tokens, expected at least 1", sequence.id,
@@ -59,19 +81,67 @@ void check_sequences(std::span<const SequenceSpec> sequences, std::int32_t num_r
     WEFT_USER_CHECK(sequence.num_targets >= 0 && sequence.num_targets <= sequence.tokens.value(),
                     "plan: sequence {} has {} targets, expected 0 to its {} tokens", sequence.id,
                     sequence.num_targets, sequence.tokens);
-    const std::int64_t needed = ranks_needed(sequence.tokens, capacity);
     WEFT_USER_CHECK(
-        needed <= num_ranks,
+        sequence.tokens <= all,
         "plan: sequence {} has {} tokens, but {} ranks with a capacity of {} tokens hold {} "
         "together; "
         "it needs at least {} ranks, a larger capacity, or a policy that splits long sequences",
-        sequence.id, sequence.tokens, num_ranks, capacity, capacity * num_ranks, needed);
-    ids.push_back(sequence.id);
+        sequence.id, sequence.tokens, cluster.num_ranks, capacity, all,
+        ranks_needed(sequence.tokens, capacity));
   }
-  std::sort(ids.begin(), ids.end());
-  const auto twice = std::adjacent_find(ids.begin(), ids.end());
-  WEFT_USER_CHECK(twice == ids.end(),
-                  "plan: two sequences have the id {}; ids must be unique within a step", *twice);
+  check_ids(sequences);
+}
+
+// The request without dead ranks; `live` lists the ranks that remain.
+PlanRequest live_request(const PlanRequest& request, std::vector<std::int32_t>& live) {
+  PlanRequest result{.sequences = {},
+                     .cluster = request.cluster,
+                     .cost = request.cost,
+                     .options = request.options};
+  if (request.cluster.memory.empty()) return result;
+  ClusterSpec& cluster = result.cluster;
+  cluster.speed.clear();
+  cluster.memory.clear();
+  for (std::int32_t r = 0; r < request.cluster.num_ranks; ++r) {
+    if (request.cluster.capacity_of(Rank(r), request.options.capacity) == Tokens(0)) continue;
+    live.push_back(r);
+    if (!request.cluster.speed.empty()) cluster.speed.push_back(request.cluster.speed_of(Rank(r)));
+    cluster.memory.push_back(request.cluster.memory_of(Rank(r)));
+  }
+  cluster.num_ranks = static_cast<std::int32_t>(live.size());
+  const auto is_full = [](double memory) { return memory == 1.0; };
+  if (std::all_of(cluster.memory.begin(), cluster.memory.end(), is_full)) cluster.memory.clear();
+  if (cluster.num_ranks == request.cluster.num_ranks) live.clear();
+  return result;
+}
+
+// For strategies that give all ranks the same capacity: that of the smallest.
+void level_memory(const StepPlan& plan, PlanRequest& request) {
+  ClusterSpec& cluster = request.cluster;
+  for (std::int32_t r = 0; r < cluster.num_ranks; ++r) {
+    const Tokens own = cluster.capacity_of(Rank(r), plan.capacity);
+    request.options.capacity = std::min(request.options.capacity, own);
+  }
+  cluster.memory.clear();
+  if (plan.sequences.empty()) return;
+  const std::int64_t needed = ranks_needed(plan.sequences.front().tokens, request.options.capacity);
+  WEFT_USER_CHECK(needed <= cluster.num_ranks,
+                  "plan: {}: every rank holds what the smallest holds, {} tokens; the longest "
+                  "sequence needs {} such ranks, there are {}",
+                  plan.strategy, request.options.capacity, needed, cluster.num_ranks);
+}
+
+// Gives the ranks of a plan for the live ranks their places among all.
+void place_live_ranks(const std::vector<std::int32_t>& live, std::int32_t num_ranks,
+                      StepPlan& plan) {
+  std::vector<std::vector<MicroBatch>> ranks(static_cast<std::size_t>(num_ranks));
+  for (std::size_t i = 0; i < live.size(); ++i)
+    ranks[static_cast<std::size_t>(live[i])] = std::move(plan.ranks[i]);
+  for (Group& group : plan.groups) {
+    for (Rank& rank : group.ranks) rank = Rank(live[static_cast<std::size_t>(rank.value())]);
+  }
+  plan.ranks = std::move(ranks);
+  plan.num_ranks = num_ranks;
 }
 
 }  // namespace
@@ -88,23 +158,31 @@ std::span<const std::string> strategy_names() {
 StepPlan make_plan(const PlanRequest& request) {
   const Strategy& strategy = find_strategy(request.options.strategy);
   check_request(request);
-  check_sequences(request.sequences, request.cluster.num_ranks, request.options.capacity);
+  check_sequences(request.sequences, request.cluster, request.options.capacity);
 
   StepPlan plan;
   plan.step = request.options.step;
   plan.seed = request.options.seed;
   plan.strategy = strategy.name;
-  plan.num_ranks = request.cluster.num_ranks;
   plan.capacity = request.options.capacity;
   plan.num_layers = request.cost.num_layers;
   plan.weighting = request.options.weighting;
   plan.sequences = request.sequences;
   sort_canonically(plan.sequences);
 
-  strategy.fill(request, plan);
-  plan.makespan = evaluate(plan, request.cost, request.cluster).makespan;
   plan.lower_bound =
       lower_bound(plan.sequences, request.cost, request.cluster, plan.capacity).best();
+  std::vector<std::int32_t> live;
+  PlanRequest own = live_request(request, live);
+  plan.num_ranks = own.cluster.num_ranks;
+  if (!strategy.knows_memory) level_memory(plan, own);
+  strategy.fill(own, plan);
+  if (!live.empty()) place_live_ranks(live, request.cluster.num_ranks, plan);
+  if (!request.cluster.memory.empty()) {
+    for (std::int32_t r = 0; r < plan.num_ranks; ++r)
+      plan.rank_capacity.push_back(request.cluster.capacity_of(Rank(r), plan.capacity));
+  }
+  plan.makespan = evaluate(plan, request.cost, request.cluster).makespan;
   validate(plan);
   return plan;
 }

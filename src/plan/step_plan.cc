@@ -35,6 +35,10 @@ Tokens MicroBatch::tokens() const {
   return sum;
 }
 
+Tokens StepPlan::capacity_of(Rank rank) const {
+  return rank_capacity.empty() ? capacity : rank_capacity[static_cast<std::size_t>(rank.value())];
+}
+
 double StepPlan::gap() const {
   if (makespan == lower_bound) return 0;
   if (lower_bound <= Nanoseconds(0)) return std::numeric_limits<double>::infinity();
@@ -62,31 +66,74 @@ double resident_tokens(Tokens tokens, double offload_ratio, std::int32_t num_lay
   return static_cast<double>(tokens.value()) * kept / layers;
 }
 
+namespace {
+
+bool is_before(const SequenceSpec& a, const SequenceSpec& b) {
+  return a.tokens != b.tokens ? a.tokens > b.tokens : a.id < b.id;
+}
+
+// One stable pass by `bits` bits of the length from `shift` on, longest first.
+void pass_by_length(const std::vector<SequenceSpec>& from, std::vector<SequenceSpec>& to, int shift,
+                    int bits) {
+  const std::size_t num_keys = std::size_t{1} << bits;
+  std::vector<std::size_t> next(num_keys + 1);
+  const auto key = [&](const SequenceSpec& sequence) {
+    const auto digits = static_cast<std::size_t>(sequence.tokens.value() >> shift);
+    return num_keys - 1 - (digits & (num_keys - 1));
+  };
+  for (const SequenceSpec& sequence : from) ++next[key(sequence) + 1];
+  for (std::size_t k = 0; k < num_keys; ++k) next[k + 1] += next[k];
+  for (const SequenceSpec& sequence : from) to[next[key(sequence)]++] = sequence;
+}
+
+}  // namespace
+
 void sort_canonically(std::vector<SequenceSpec>& sequences) {
-  std::sort(sequences.begin(), sequences.end(), [](const SequenceSpec& a, const SequenceSpec& b) {
-    return a.tokens != b.tokens ? a.tokens > b.tokens : a.id < b.id;
-  });
+  constexpr int kBits = 11;
+  constexpr std::size_t kFewForPasses = 4096;
+  std::int64_t all_bits = 0;
+  bool are_ids_ascending = true;
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    all_bits |= sequences[i].tokens.value();
+    are_ids_ascending = are_ids_ascending && (i == 0 || sequences[i - 1].id < sequences[i].id);
+  }
+  // Stable passes keep ascending ids ascending within a length.
+  if (sequences.size() < kFewForPasses || !are_ids_ascending || all_bits < 0) {
+    std::sort(sequences.begin(), sequences.end(), is_before);
+    return;
+  }
+  std::vector<SequenceSpec> other(sequences.size());
+  for (int shift = 0; shift < 63 && all_bits >> shift != 0; shift += kBits) {
+    pass_by_length(sequences, other, shift, kBits);
+    sequences.swap(other);
+  }
+}
+
+ZigzagCut::ZigzagCut(Tokens tokens, std::int32_t degree)
+    : num_parts_(2 * std::int64_t{degree}),
+      least_(tokens.value() / num_parts_),
+      num_longer_(tokens.value() % num_parts_) {}
+
+std::array<TokenRange, 2> ZigzagCut::ranges(std::int32_t position) const {
+  const auto part = [&](std::int64_t i) {
+    const std::int64_t begin = i * least_ + std::min(i, num_longer_);
+    return TokenRange{begin, begin + least_ + (i < num_longer_ ? 1 : 0)};
+  };
+  TokenRange first = part(position);
+  TokenRange second = part(num_parts_ - 1 - position);
+  if (first.end == second.begin) {
+    first.end = second.end;
+    second.begin = second.end;
+  }
+  return {first, second};
 }
 
 std::vector<TokenRange> zigzag_ranges(Tokens tokens, std::int32_t degree, std::int32_t position) {
   WEFT_CHECK(tokens >= Tokens(0) && degree >= 1 && position >= 0 && position < degree,
              "zigzag of {} tokens, position {} of {}", tokens, position, degree);
-  const std::int64_t num_parts = 2 * std::int64_t{degree};
-  const std::int64_t least = tokens.value() / num_parts;
-  const std::int64_t num_longer = tokens.value() % num_parts;
-  const auto begin_of = [&](std::int64_t part) {
-    return part * least + std::min(part, num_longer);
-  };
-
   std::vector<TokenRange> ranges;
-  for (const std::int64_t part : {std::int64_t{position}, num_parts - 1 - position}) {
-    const TokenRange range{begin_of(part), begin_of(part + 1)};
-    if (range.empty()) continue;
-    if (!ranges.empty() && ranges.back().end == range.begin) {
-      ranges.back().end = range.end;
-    } else {
-      ranges.push_back(range);
-    }
+  for (const TokenRange range : ZigzagCut(tokens, degree).ranges(position)) {
+    if (!range.empty()) ranges.push_back(range);
   }
   return ranges;
 }

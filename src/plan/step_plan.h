@@ -6,12 +6,13 @@
 // that is not in the plan.
 //
 // Invariants, all checked by validate(): every token of every sequence is in exactly one piece; no
-// micro-batch holds more than `capacity` resident tokens; every member of a group has exactly one
-// micro-batch with pieces of the group's sequence, and all these micro-batches are in the group's
-// slot; no rank has two micro-batches in one slot; inside a micro-batch the pieces of a group lie
-// together and groups ascend; the order of slots over all ranks has no cycle.
+// micro-batch holds more resident tokens than its rank's capacity; every member of a group has
+// exactly one micro-batch with pieces of the group's sequence, and all these micro-batches are in
+// the group's slot; no rank has two micro-batches in one slot; inside a micro-batch the pieces of a
+// group lie together and groups ascend; the order of slots over all ranks has no cycle.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -83,9 +84,11 @@ struct Group {
 struct StepPlan {
   std::int64_t step = 0;
   std::uint64_t seed = 0;
-  std::string strategy;         // "static", "hdp-naive", "hdp", ...
-  std::int32_t num_ranks = 1;   // N
-  Tokens capacity;              // C: resident tokens a rank may hold in one micro-batch
+  std::string strategy;        // "static", "hdp-naive", "hdp", ...
+  std::int32_t num_ranks = 1;  // N
+  Tokens capacity;             // C: resident tokens a rank may hold in one micro-batch
+  // [num_ranks]: what each rank may hold, 0..capacity, where they differ; empty = capacity for all.
+  std::vector<Tokens> rank_capacity;
   std::int32_t num_layers = 1;  // layers per rank: enters the resident-token formula when r > 0
   LossWeighting weighting = LossWeighting::kToken;
   std::vector<SequenceSpec> sequences;  // canonical order
@@ -96,6 +99,7 @@ struct StepPlan {
   Nanoseconds lower_bound;                     // proven: no plan of this plan space can be faster
   friend bool operator==(const StepPlan&, const StepPlan&) = default;
 
+  Tokens capacity_of(Rank rank) const;
   // (makespan - lower_bound) / lower_bound; 0 when both are equal (as in an empty plan), infinite
   // when only the bound is 0.
   double gap() const;
@@ -113,6 +117,21 @@ double resident_tokens(Tokens tokens, double offload_ratio, std::int32_t num_lay
 
 // Sorts into canonical order.
 void sort_canonically(std::vector<SequenceSpec>& sequences);
+
+// The zigzag cut of a sequence over D ranks: its 2D parts are as equal as its length allows (sizes
+// differ by at most 1, longer parts first), and ring member i takes parts i and 2D-1-i (ByteScale
+// section 7, Fig. 14).
+class ZigzagCut {
+ public:
+  ZigzagCut(Tokens tokens, std::int32_t degree);
+  // Both parts in order; either may be empty, and neighbouring ones are joined in the first.
+  std::array<TokenRange, 2> ranges(std::int32_t position) const;
+
+ private:
+  std::int64_t num_parts_ = 2;
+  std::int64_t least_ = 0;       // size of the shorter parts
+  std::int64_t num_longer_ = 0;  // parts with one token more
+};
 
 // The 2D parts of a sequence cut as equally as its length allows (part sizes differ by at most 1,
 // longer parts first; parts are empty when tokens < 2D), and the pieces that ring member `position`

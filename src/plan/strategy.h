@@ -1,6 +1,7 @@
 // The strategies behind make_plan: each fills groups, slots and micro-batches of a plan.
 //
-// REQUIRES for all: plan.sequences in canonical order, plan.num_ranks and plan.capacity set, no
+// REQUIRES for all: plan.sequences in canonical order, plan.num_ranks, plan.capacity and
+// plan.lower_bound set, no
 // sequence longer than num_ranks * capacity; request.cluster and request.cost checked.
 #pragma once
 
@@ -21,7 +22,28 @@ void plan_static(const PlanRequest& request, StepPlan& plan);
 // packs for the rest, each item on the next ranks in turn, whatever they already have to do.
 void plan_hdp_naive(const PlanRequest& request, StepPlan& plan);
 
+// ByteScale Algorithm 2 without pipelines, its open points decided: items of Algorithm 1 (groups of
+// ceil(s / C), best-fit packs), longest first in 16 buckets of like work; delta is 1 % of the mean
+// time of a rank; an item goes to the ranks that are furthest behind and starts when the last of
+// them is free; while no rank lags, as at the start, every rank is a target.
+void plan_hdp_algorithm2(const PlanRequest& request, StepPlan& plan);
+
+// Degrees that are powers of two (or all ranks), the same number of micro-batches on every rank, as
+// public dynamic context parallelism has it: rounds in which the longest sequence left sets the
+// limit (its s^2 / D and 5 %), others join longest first, and empty ranks double the group with the
+// most work. A rank for which a round has nothing idles through it.
+void plan_pow2(const PlanRequest& request, StepPlan& plan);
+
+// The mesh of plan_static, but sequences sorted by length before they are cut into bins, so that
+// data groups run bins of like lengths side by side.
+void plan_sorted(const PlanRequest& request, StepPlan& plan);
+
 // Balanced HDP: degrees, groups and packs chosen for the least makespan (docs/planner.md).
 void plan_hdp(const PlanRequest& request, StepPlan& plan);
+
+// The parts of plan_hdp. Many sequences on ranks that are all alike:
+void plan_hdp_many(const PlanRequest& request, StepPlan& plan);
+// Ranks of unequal speed or memory:
+void plan_hdp_uneven(const PlanRequest& request, StepPlan& plan);
 
 }  // namespace weft

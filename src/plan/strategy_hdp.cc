@@ -8,6 +8,7 @@
 #include "plan/evaluate.h"
 #include "plan/hdp_search.h"
 #include "plan/plan_builder.h"
+#include "plan/small_search.h"
 #include "plan/strategy.h"
 
 namespace weft {
@@ -63,6 +64,11 @@ std::vector<Candidate> rivals(const PlanRequest& request, const StepPlan& header
   add(plan_hdp_naive, Tokens(0));
   add(plan_static, header.sequences.front().tokens);
   add(plan_static, request.options.capacity * header.num_ranks);
+  if (request.cluster.is_uniform()) {
+    add(plan_hdp_many, Tokens(0));
+  } else {
+    add(plan_hdp_uneven, Tokens(0));
+  }
   return found;
 }
 
@@ -76,6 +82,11 @@ Nanoseconds best_makespan(const std::vector<Candidate>& candidates) {
 }  // namespace
 
 void plan_hdp(const PlanRequest& request, StepPlan& plan) {
+  if (plan.sequences.size() > kFewSequences && request.cluster.is_uniform())
+    return plan_hdp_many(request, plan);
+  const bool is_uniform = request.cluster.is_uniform();
+  if (!is_uniform && (plan.sequences.size() > kFewSequences || !request.cluster.memory.empty()))
+    return plan_hdp_uneven(request, plan);
   const StepPlan header = plan;
   plan.ranks.resize(static_cast<std::size_t>(plan.num_ranks));
   if (plan.sequences.empty()) return;
@@ -85,6 +96,14 @@ void plan_hdp(const PlanRequest& request, StepPlan& plan) {
 
   Evaluation own = evaluate(plan, request.cost, request.cluster);
   candidates.insert(candidates.begin(), {std::move(plan), std::move(own)});
+  if (is_small_step(request, header)) {
+    if (const auto items = search_small(request, header, best_makespan(candidates))) {
+      Candidate& candidate = candidates.emplace_back();
+      candidate.plan = header;
+      append_items(*items, candidate.plan);
+      candidate.evaluation = evaluate(candidate.plan, request.cost, request.cluster);
+    }
+  }
   const Nanoseconds limit = equal_makespan(best_makespan(candidates));
   const auto cost_of = [&](const Candidate& candidate) {
     const Evaluation& evaluation = candidate.evaluation;

@@ -42,6 +42,14 @@ class ShardedBins {
  public:
   ShardedBins(std::int32_t degree, Tokens capacity) : degree_(degree), capacity_(capacity) {}
 
+  // Only the bin opened last takes more from now on.
+  void close_all_but_last() {
+    if (!rooms_.empty())
+      rooms_ = {*std::max_element(rooms_.begin(), rooms_.end(), [](const auto& a, const auto& b) {
+        return a.second < b.second;
+      })};
+  }
+
   // Puts the sequence into the fullest bin that holds it: over all members, or, with fewer tokens
   // than members, whole on the member with the fewest tokens. One that is above the capacity even
   // so (a capacity below d) is shared by as many members as it has tokens.
@@ -98,9 +106,8 @@ class ShardedBins {
   std::set<std::pair<Tokens, std::size_t>> rooms_;  // (free tokens of the whole bin, bin)
 };
 
-}  // namespace
-
-void plan_static(const PlanRequest& request, StepPlan& plan) {
+// Fixed mesh: bins of d * C tokens in the order given, dealt to the data groups in turn.
+void plan_mesh(const PlanRequest& request, bool is_sorted, StepPlan& plan) {
   PlanBuilder builder(plan);
   if (plan.sequences.empty()) return;
   const std::int32_t degree = context_degree(request, plan.sequences.front().tokens);
@@ -108,13 +115,17 @@ void plan_static(const PlanRequest& request, StepPlan& plan) {
 
   std::vector<std::int32_t> arrival(plan.sequences.size());
   std::iota(arrival.begin(), arrival.end(), 0);
-  std::sort(arrival.begin(), arrival.end(), [&](std::int32_t a, std::int32_t b) {
-    return plan.sequences[static_cast<std::size_t>(a)].id <
-           plan.sequences[static_cast<std::size_t>(b)].id;
-  });
+  if (!is_sorted) {
+    std::sort(arrival.begin(), arrival.end(), [&](std::int32_t a, std::int32_t b) {
+      return plan.sequences[static_cast<std::size_t>(a)].id <
+             plan.sequences[static_cast<std::size_t>(b)].id;
+    });
+  }
   ShardedBins bins(degree, request.options.capacity);
-  for (const std::int32_t idx : arrival)
+  for (const std::int32_t idx : arrival) {
     bins.add(idx, plan.sequences[static_cast<std::size_t>(idx)].tokens);
+    if (is_sorted) bins.close_all_but_last();
+  }
 
   for (std::size_t b = 0; b < bins.bins().size(); ++b) {
     const std::int64_t first_rank = static_cast<std::int64_t>(b) % num_data_groups * degree;
@@ -135,5 +146,11 @@ void plan_static(const PlanRequest& request, StepPlan& plan) {
       builder.add_whole(idx, ring[static_cast<std::size_t>(member)]);
   }
 }
+
+}  // namespace
+
+void plan_static(const PlanRequest& request, StepPlan& plan) { plan_mesh(request, false, plan); }
+
+void plan_sorted(const PlanRequest& request, StepPlan& plan) { plan_mesh(request, true, plan); }
 
 }  // namespace weft

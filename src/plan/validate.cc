@@ -65,6 +65,7 @@ class Validation {
  private:
   void check_header();
   void check_sequences();
+  void check_ids();
   void check_groups();
   void check_members(std::int32_t group_idx);
   void check_rank(std::int32_t rank);
@@ -95,6 +96,17 @@ void Validation::check_header() {
   if (plan_.capacity < Tokens(1)) {
     refuse(kKind, "capacity is {} tokens, expected at least 1", plan_.capacity);
   }
+  if (!plan_.rank_capacity.empty() && plan_.rank_capacity.size() != plan_.ranks.size()) {
+    refuse(kKind, "rank_capacity has {} values for {} ranks, expected one each or none",
+           plan_.rank_capacity.size(), plan_.num_ranks);
+  }
+  for (std::size_t r = 0; r < plan_.rank_capacity.size(); ++r) {
+    const Tokens tokens = plan_.rank_capacity[r];
+    if (tokens < Tokens(0) || tokens > plan_.capacity) {
+      refuse(kKind, "rank {} has a capacity of {} tokens, expected 0 to {}", r, tokens,
+             plan_.capacity);
+    }
+  }
   if (plan_.num_layers < 1)
     refuse(kKind, "num_layers is {}, expected at least 1", plan_.num_layers);
   if (plan_.weighting != LossWeighting::kToken && plan_.weighting != LossWeighting::kSample) {
@@ -113,7 +125,14 @@ void Validation::check_header() {
   }
   // Before anything of size num_slots is allocated: a slot needs a micro-batch.
   std::size_t num_micro_batches = 0;
-  for (const auto& micro_batches : plan_.ranks) num_micro_batches += micro_batches.size();
+  std::size_t num_pieces = 0;
+  for (const auto& micro_batches : plan_.ranks) {
+    num_micro_batches += micro_batches.size();
+    for (const MicroBatch& micro_batch : micro_batches) num_pieces += micro_batch.pieces.size();
+  }
+  if (num_pieces > kMaxIndexed) {
+    refuse(kKind, "{} pieces, expected at most {}", num_pieces, kMaxIndexed);
+  }
   if (plan_.num_slots < 0) refuse(kKind, "num_slots is {}, expected at least 0", plan_.num_slots);
   if (static_cast<std::size_t>(plan_.num_slots) > num_micro_batches) {
     refuse("empty slot", "{} slots, but only {} micro-batches", plan_.num_slots, num_micro_batches);
@@ -141,13 +160,35 @@ void Validation::check_sequences() {
              i, sequence.tokens, sequence.id, previous.tokens, previous.id);
     }
   }
+  check_ids();
+}
+
+void Validation::check_ids() {
+  if (plan_.sequences.empty()) return;
+  const auto refuse_twice = [](std::int64_t id) {
+    refuse("sequence order", "two sequences have the id {}", id);
+  };
+  const auto [least, most] =
+      std::minmax_element(plan_.sequences.begin(), plan_.sequences.end(),
+                          [](const SequenceSpec& a, const SequenceSpec& b) { return a.id < b.id; });
+  // Ids that lie close together are marked, others are sorted.
+  const std::uint64_t reach =
+      static_cast<std::uint64_t>(most->id) - static_cast<std::uint64_t>(least->id);
+  if (reach < 64 * plan_.sequences.size()) {
+    std::vector<bool> is_used(reach + 1);
+    for (const SequenceSpec& sequence : plan_.sequences) {
+      const auto place = static_cast<std::size_t>(sequence.id - least->id);
+      if (is_used[place]) refuse_twice(sequence.id);
+      is_used[place] = true;
+    }
+    return;
+  }
   std::vector<std::int64_t> ids;
   ids.reserve(plan_.sequences.size());
   for (const SequenceSpec& sequence : plan_.sequences) ids.push_back(sequence.id);
   std::sort(ids.begin(), ids.end());
-  if (const auto twice = std::adjacent_find(ids.begin(), ids.end()); twice != ids.end()) {
-    refuse("sequence order", "two sequences have the id {}", *twice);
-  }
+  const auto twice = std::adjacent_find(ids.begin(), ids.end());
+  if (twice != ids.end()) refuse_twice(*twice);
 }
 
 void Validation::check_groups() {
@@ -204,8 +245,10 @@ void Validation::check_rank(std::int32_t rank) {
 
 void Validation::check_micro_batch(std::int32_t rank, std::size_t micro_batch_idx) {
   const MicroBatch& micro_batch = plan_.ranks[static_cast<std::size_t>(rank)][micro_batch_idx];
-  check_index(micro_batch.slot_idx, slot_mark_.size(), "slot_idx",
-              describe_place(rank, micro_batch_idx));
+  if (micro_batch.slot_idx < 0 || micro_batch.slot_idx >= plan_.num_slots) {
+    check_index(micro_batch.slot_idx, slot_mark_.size(), "slot_idx",
+                describe_place(rank, micro_batch_idx));
+  }
   std::int32_t& mark = slot_mark_[static_cast<std::size_t>(micro_batch.slot_idx)];
   if (mark == rank) {
     refuse(
@@ -225,9 +268,10 @@ void Validation::check_micro_batch(std::int32_t rank, std::size_t micro_batch_id
   }
   for (std::size_t p = 0; p < micro_batch.pieces.size(); ++p) check_piece(rank, micro_batch_idx, p);
   const double resident = resident_tokens(micro_batch.tokens(), offload_ratio, plan_.num_layers);
-  if (resident > static_cast<double>(plan_.capacity.value())) {
+  const Tokens capacity = plan_.capacity_of(Rank(rank));
+  if (resident > static_cast<double>(capacity.value())) {
     refuse("over capacity", "{} keeps {} of its {} tokens resident, the capacity is {}",
-           describe_place(rank, micro_batch_idx), resident, micro_batch.tokens(), plan_.capacity);
+           describe_place(rank, micro_batch_idx), resident, micro_batch.tokens(), capacity);
   }
 }
 
@@ -313,28 +357,53 @@ void Validation::check_slots_are_used() {
   }
 }
 
-// Buckets the pieces by sequence, then sorts inside each: a sequence has few pieces, a plan can
-// have millions.
+// Most sequences are one piece that is all of them. The pieces of the others are bucketed by
+// sequence, then sorted inside each: a sequence has few pieces, a plan can have millions.
 void Validation::check_cover() {
-  std::vector<std::size_t> first(plan_.sequences.size() + 1);
-  for (const auto& micro_batches : plan_.ranks) {
-    for (const MicroBatch& micro_batch : micro_batches) {
-      for (const Piece& piece : micro_batch.pieces)
-        ++first[static_cast<std::size_t>(piece.sequence_idx) + 1];
+  std::vector<std::uint8_t> is_covered(plan_.sequences.size());
+  std::vector<std::uint32_t> first(plan_.sequences.size() + 1);
+  const auto is_all_of_it = [&](const Piece& piece) {
+    return piece.range ==
+           TokenRange{0,
+                      plan_.sequences[static_cast<std::size_t>(piece.sequence_idx)].tokens.value()};
+  };
+  const auto for_each_piece = [&](const auto& visit) {
+    for (std::size_t r = 0; r < plan_.ranks.size(); ++r) {
+      for (const MicroBatch& micro_batch : plan_.ranks[r]) {
+        for (const Piece& piece : micro_batch.pieces)
+          visit(r, piece, static_cast<std::size_t>(piece.sequence_idx));
+      }
     }
+  };
+  std::size_t num_covered = 0;
+  for_each_piece([&](std::size_t, const Piece& piece, std::size_t sequence) {
+    if (is_covered[sequence] == 0 && is_all_of_it(piece)) {
+      is_covered[sequence] = 1;
+      ++num_covered;
+    } else {
+      ++first[sequence + 1];
+    }
+  });
+  // A second piece of a covered sequence is damage, found below with all pieces at hand.
+  bool is_twice = false;
+  for (std::size_t s = 0; s < plan_.sequences.size(); ++s)
+    is_twice = is_twice || (is_covered[s] != 0 && first[s + 1] > 0);
+  if (is_twice) {
+    std::fill(is_covered.begin(), is_covered.end(), std::uint8_t{0});
+    std::fill(first.begin(), first.end(), 0U);
+    for_each_piece([&](std::size_t, const Piece&, std::size_t sequence) { ++first[sequence + 1]; });
+  } else if (num_covered == plan_.sequences.size()) {
+    return;
   }
   for (std::size_t s = 0; s < plan_.sequences.size(); ++s) first[s + 1] += first[s];
   std::vector<PlacedPiece> placed(first.back());
-  std::vector<std::size_t> next(first.begin(), first.end() - 1);
-  for (std::size_t r = 0; r < plan_.ranks.size(); ++r) {
-    for (const MicroBatch& micro_batch : plan_.ranks[r]) {
-      for (const Piece& piece : micro_batch.pieces) {
-        placed[next[static_cast<std::size_t>(piece.sequence_idx)]++] = {
-            piece.range, static_cast<std::int32_t>(r)};
-      }
-    }
-  }
+  std::vector<std::uint32_t> next(first.begin(), first.end() - 1);
+  for_each_piece([&](std::size_t rank, const Piece& piece, std::size_t sequence) {
+    if (is_covered[sequence] != 0) return;
+    placed[next[sequence]++] = {piece.range, static_cast<std::int32_t>(rank)};
+  });
   for (std::size_t s = 0; s < plan_.sequences.size(); ++s) {
+    if (is_covered[s] != 0) continue;
     const auto pieces = std::span(placed).subspan(first[s], first[s + 1] - first[s]);
     std::sort(pieces.begin(), pieces.end(),
               [](const PlacedPiece& a, const PlacedPiece& b) { return a.range < b.range; });

@@ -180,6 +180,38 @@ TEST_F(PlanCommandTest, MistakesNameTheFlagAndTheNearestName) {
   EXPECT_THROW(run({"--lengths", path, "--corpus", at("c")}), CLI::ParseError);
 }
 
+TEST_F(PlanCommandTest, AWorkloadIsSummedUpInOneJsonObject) {
+  const std::vector<std::string> arguments{
+      "--workload", "github", "--context", "4K", "--global-batch-tokens", "64K",
+      "--seed",     "3",      "--batches", "3",  "--summary-json"};
+  const auto json = nlohmann::ordered_json::parse(run(arguments));
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : json.items()) keys.push_back(key);
+  EXPECT_THAT(keys, ElementsAre("strategy", "makespan_s", "lower_bound_s", "gap_mean", "gap_worst",
+                                "planning_ms_p50", "planning_ms_p99", "exchange_bytes",
+                                "idle_share", "max_degree", "sharded_sequences"));
+  EXPECT_EQ(json["strategy"], "hdp");
+  EXPECT_GE(json["makespan_s"].get<double>(), json["lower_bound_s"].get<double>());
+  EXPECT_GE(json["gap_worst"].get<double>(), json["gap_mean"].get<double>());
+  const auto again = nlohmann::ordered_json::parse(run(arguments));
+  EXPECT_EQ(again["makespan_s"], json["makespan_s"]);
+  EXPECT_THAT(refusal({"--workload", "github"}), HasSubstr("--global-batch-tokens"));
+  EXPECT_THAT(refusal({"--workload", "githab", "--global-batch-tokens", "64K"}),
+              HasSubstr("did you mean 'github'?"));
+}
+
+TEST_F(PlanCommandTest, RanksMayBeSlowSmallOrDead) {
+  const std::string lengths = write("lengths.txt", "900\n800\n700\n600\n500\n400\n300\n");
+  const StepPlan plan = saved({"--lengths", lengths, "--dead", "2", "--rank-speed", "1=0.5"});
+  EXPECT_TRUE(plan.ranks[2].empty());
+  EXPECT_EQ(plan.rank_capacity.size(), 4u);
+  const StepPlan drawn = saved({"--lengths", lengths, "--speeds", "0.6:1", "--memories", "0.9:1"});
+  EXPECT_EQ(drawn.rank_capacity.size(), 4u);
+  EXPECT_THAT(refusal({"--lengths", lengths, "--dead", "4"}), HasSubstr("rank 4"));
+  EXPECT_THAT(refusal({"--lengths", lengths, "--speeds", "fast"}), HasSubstr("LOW:HIGH"));
+  EXPECT_THAT(refusal({"--lengths", lengths, "--rank-speed", "1:2"}), HasSubstr("RANK=SPEED"));
+}
+
 TEST_F(PlanCommandTest, AllComparesEveryStrategyAndSavesNone) {
   const std::string path = write("lengths.txt", "2000\n300\n300\n");
   EXPECT_THAT(run({"--lengths", path, "--strategy", "all"}),

@@ -71,6 +71,7 @@ TEST(PlanCodec, TheBytesAreThoseOfTheTable) {
   plan.strategy = "hdp";
   plan.num_ranks = 3;
   plan.capacity = 4_tok;
+  plan.rank_capacity = {20_tok};
   plan.num_layers = 5;
   plan.weighting = LossWeighting::kSample;
   plan.makespan = 7_ns;
@@ -80,11 +81,13 @@ TEST(PlanCodec, TheBytesAreThoseOfTheTable) {
   plan.groups = {{12, 13, {Rank(14)}}};
   plan.ranks = {{MicroBatch{15, 0.5, {{16, 17, {18, 19}}}}}};
   const std::vector<int> expected = {
-      'W', 'E', 'F', 'T', 'P', 'L', 'A', 'N', 1, 0, 0, 0, 0, 0, 0, 0,  // magic, version, reserved
+      'W', 'E', 'F', 'T', 'P', 'L', 'A', 'N', 2, 0, 0, 0, 0, 0, 0, 0,  // magic, version, reserved
       0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,                  // length, checksum: below
       1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0,                  // step, seed
       3, 0, 0, 0, 'h', 'd', 'p', 3, 0, 0, 0,                           // strategy, num_ranks
-      4, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 1,                           // capacity, num_layers,
+      4, 0, 0, 0, 0, 0, 0, 0,                                          // capacity
+      1, 0, 0, 0, 0, 0, 0, 0, 20, 0, 0, 0, 0, 0, 0, 0,                 // rank_capacity
+      5, 0, 0, 0, 1,                                                   // num_layers,
                                                                        // weighting
       7, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0,      // makespan, bound, num_slots
       1, 0, 0, 0, 0, 0, 0,
@@ -160,9 +163,10 @@ TEST(PlanCodec, DamagedFramesAreRefusedWithTheirNameAndReason) {
   EXPECT_EQ(refusal(whole), "accepted");
   EXPECT_THAT(damaged([](auto& b) { b[0] = std::byte{'X'}; }),
               AllOf(HasSubstr("some.plan: "), HasSubstr("not a Weft plan")));
-  EXPECT_THAT(damaged([](auto& b) { b[8] = std::byte{2}; }),
-              AllOf(HasSubstr("version 2 is newer than version 1"), HasSubstr("newer Weft")));
-  EXPECT_THAT(damaged([](auto& b) { b[8] = std::byte{0}; }), HasSubstr("version 0 does not exist"));
+  EXPECT_THAT(damaged([](auto& b) { b[8] = std::byte{3}; }),
+              AllOf(HasSubstr("version 3 is newer than version 2"), HasSubstr("newer Weft")));
+  EXPECT_THAT(damaged([](auto& b) { b[8] = std::byte{1}; }),
+              AllOf(HasSubstr("version 1 is older than version 2"), HasSubstr("plan again")));
   EXPECT_THAT(damaged([](auto& b) { b[12] = std::byte{1}; }), HasSubstr("reserved"));
   EXPECT_THAT(damaged([](auto& b) { b[kChecksumAt] ^= std::byte{1}; }), HasSubstr("checksum"));
   EXPECT_THAT(damaged([](auto& b) { b.back() ^= std::byte{1}; }), HasSubstr("checksum"));
@@ -199,11 +203,13 @@ TEST(PlanCodec, ADamagedCountNeverBecomesALargeAllocation) {
   plan.sequences = {{1, 2_tok, 1}};
   plan.ranks = {{MicroBatch{0, 0, {{0, kNoGroup, {0, 2}}}}}};
   const std::vector<std::byte> whole = encode_plan(plan);
-  // Counts in the order of the file: sequences, groups, ranks, micro-batches, pieces.
-  constexpr std::size_t kSequencesAt = kPayloadAt + 8 + 8 + 4 + 4 + 8 + 4 + 1 + 8 + 8 + 4;
+  // Counts in the order of the file: rank capacities, sequences, groups, ranks, micro-batches,
+  // pieces.
+  constexpr std::size_t kCapacitiesAt = kPayloadAt + 8 + 8 + 4 + 4 + 8;
+  constexpr std::size_t kSequencesAt = kPayloadAt + 8 + 8 + 4 + 4 + 8 + 8 + 4 + 1 + 8 + 8 + 4;
   constexpr std::size_t kGroupsAt = kSequencesAt + 8 + 24;
   for (const std::size_t offset :
-       {kSequencesAt, kGroupsAt, kGroupsAt + 8, kGroupsAt + 16, kGroupsAt + 36}) {
+       {kCapacitiesAt, kSequencesAt, kGroupsAt, kGroupsAt + 8, kGroupsAt + 16, kGroupsAt + 36}) {
     for (const std::uint64_t count :
          {std::uint64_t{200}, std::uint64_t{1} << 40, ~std::uint64_t{0}}) {
       std::vector<std::byte> bytes = whole;
@@ -238,7 +244,7 @@ TEST(PlanCodec, ASavedPlanIsLoadedAndAnAbsentOneNamed) {
 
 void expect_json_says(const StepPlan& plan, const nlohmann::json& json) {
   EXPECT_EQ(json.at("format"), "weft-plan");
-  EXPECT_EQ(json.at("version"), 1);
+  EXPECT_EQ(json.at("version"), 2);
   EXPECT_EQ(json.at("hash"), plan_hash(plan).hex());
   EXPECT_EQ(json.at("step"), plan.step);
   EXPECT_EQ(json.at("seed"), plan.seed);
@@ -251,7 +257,10 @@ void expect_json_says(const StepPlan& plan, const nlohmann::json& json) {
   EXPECT_EQ(json.at("makespan_ns"), plan.makespan.value());
   EXPECT_EQ(json.at("lower_bound_ns"), plan.lower_bound.value());
   EXPECT_EQ(json.at("gap"), plan.gap());
-  EXPECT_EQ(json.size(), 17U) << "every key is checked here";
+  std::vector<std::int64_t> rank_capacity;
+  for (const Tokens tokens : plan.rank_capacity) rank_capacity.push_back(tokens.value());
+  EXPECT_EQ(json.at("rank_capacity_tokens"), nlohmann::json(rank_capacity));
+  EXPECT_EQ(json.size(), 18U) << "every key is checked here";
 
   ASSERT_EQ(json.at("sequences").size(), plan.sequences.size());
   for (std::size_t s = 0; s < plan.sequences.size(); ++s) {
@@ -316,8 +325,8 @@ TEST(PlanJson, HasItsKeysInAFixedOrder) {
   }
   EXPECT_THAT(keys, testing::ElementsAre("format", "version", "hash", "step", "seed", "strategy",
                                          "num_ranks", "capacity_tokens", "num_layers", "weighting",
-                                         "num_slots", "makespan_ns", "lower_bound_ns", "gap",
-                                         "sequences", "groups", "ranks"));
+                                         "rank_capacity_tokens", "num_slots", "makespan_ns",
+                                         "lower_bound_ns", "gap", "sequences", "groups", "ranks"));
 }
 
 TEST(PlanJson, EscapesTheStrategyAndTurnsWhatJsonCannotSayIntoNull) {

@@ -93,7 +93,7 @@ TEST(Planner, ASequenceThatCannotFitIsRefusedWithTheSmallestNumberOfRanksThatWou
 TEST(Planner, RefusesWhatIsNotAStep) {
   EXPECT_THAT(refusal(request_of("hdpp", sequences_of({1}), 1, 8)),
               AllOf(HasSubstr("'hdpp'"), HasSubstr("did you mean 'hdp'?"),
-                    HasSubstr("static, hdp-naive, hdp")));
+                    HasSubstr("static, sorted, pow2, hdp-naive, hdp-algorithm2, hdp")));
   EXPECT_THAT(refusal(request_of("hdp", sequences_of({1}), 1, 0)), HasSubstr("capacity is 0"));
   EXPECT_THAT(refusal(request_of("hdp", sequences_of({0}), 1, 8)), HasSubstr("0 tokens"));
   std::vector<SequenceSpec> twice = sequences_of({3, 4});

@@ -130,9 +130,9 @@ TEST(SmallStep, ASequenceThatFitsIsSharedWhereThatIsFaster) {
   EXPECT_EQ(with_equals.needlessly_shared, 0);
 }
 
-TEST(SmallStep, MakespansWithinOnePercentAreEqual) {
+TEST(SmallStep, MakespansWithinFourPerMilleAreEqual) {
   EXPECT_EQ(equal_makespan(Nanoseconds(0)), Nanoseconds(0));
-  EXPECT_EQ(equal_makespan(Nanoseconds(1000)), Nanoseconds(1010));
+  EXPECT_EQ(equal_makespan(Nanoseconds(1000)), Nanoseconds(1004));
   EXPECT_EQ(equal_makespan(Nanoseconds(50)), Nanoseconds(50));  // rounded down: never more
 }
 

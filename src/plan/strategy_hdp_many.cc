@@ -1,0 +1,97 @@
+// Strategy "hdp" for ranks that are all alike and steps of many sequences: every sequence above the
+// capacity on the fewest ranks that hold it, everything else whole.
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "plan/islands.h"
+#include "plan/sequence_time.h"
+#include "plan/strategy.h"
+#include "plan/strip_assembly.h"
+
+namespace weft {
+namespace {
+
+// The search for an order stops when the makespan is this near to the bound.
+constexpr double kNearEnough = 1.002;
+// More ranks than this many times the fewest never shorten a sequence by much: hops add up.
+constexpr std::int32_t kMostWidening = 8;
+
+std::vector<GangTask> tasks_of(const PlanRequest& request, const StepPlan& plan) {
+  std::vector<GangTask> tasks;
+  const double speed = request.cluster.speed_of(Rank(0));
+  for (std::size_t i = 0; i < plan.sequences.size() && plan.sequences[i].tokens > plan.capacity;
+       ++i) {
+    const Tokens tokens = plan.sequences[i].tokens;
+    const std::int32_t degree = smallest_degree(tokens, plan.capacity);
+    tasks.push_back({.sequence_idx = static_cast<std::int32_t>(i),
+                     .degree = degree,
+                     .duration = sequence_time(request.cost, tokens, degree, speed).value()});
+  }
+  std::stable_sort(tasks.begin(), tasks.end(),
+                   [](const GangTask& a, const GangTask& b) { return a.duration > b.duration; });
+  return tasks;
+}
+
+// The tasks with more ranks where one alone takes longer than the step need take; empty when none
+// does.
+std::vector<GangTask> shorter_tasks(const PlanRequest& request, const StepPlan& plan,
+                                    std::vector<GangTask> tasks) {
+  const double speed = request.cluster.speed_of(Rank(0));
+  const Nanoseconds limit(static_cast<std::int64_t>(static_cast<double>(plan.lower_bound.value()) *
+                                                    kNearEnough * speed));
+  bool is_changed = false;
+  for (GangTask& task : tasks) {
+    if (task.duration <= limit.value()) break;
+    const Tokens tokens = plan.sequences[static_cast<std::size_t>(task.sequence_idx)].tokens;
+    const auto most =
+        static_cast<std::int32_t>(std::min<std::int64_t>(plan.num_ranks, tokens.value()));
+    const std::int32_t degree = degree_within(request.cost, tokens, task.degree,
+                                              std::min(most, kMostWidening * task.degree), limit);
+    if (degree == task.degree) continue;
+    is_changed = true;
+    task.degree = degree;
+    task.duration = sequence_time(request.cost, tokens, degree, speed).value();
+  }
+  if (!is_changed) return {};
+  std::stable_sort(tasks.begin(), tasks.end(),
+                   [](const GangTask& a, const GangTask& b) { return a.duration > b.duration; });
+  return tasks;
+}
+
+struct Candidate {
+  std::vector<StripInput> islands;
+  std::vector<StripSchedule> schedules;  // [islands]
+  std::int64_t makespan = 0;
+};
+
+Candidate schedule_all(const PlanRequest& request, const StepPlan& plan,
+                       const std::vector<GangTask>& tasks) {
+  const auto goal =
+      static_cast<std::int64_t>(static_cast<double>(plan.lower_bound.value()) * kNearEnough);
+  Candidate candidate;
+  candidate.islands = deal_to_islands(request, plan, tasks, tasks.size());
+  for (const StripInput& island : candidate.islands) {
+    candidate.schedules.push_back(
+        schedule_strip(island, request.cost, request.cluster, plan.capacity, goal));
+    candidate.makespan = std::max(candidate.makespan, candidate.schedules.back().makespan);
+  }
+  return candidate;
+}
+
+}  // namespace
+
+void plan_hdp_many(const PlanRequest& request, StepPlan& plan) {
+  const std::vector<GangTask> tasks = tasks_of(request, plan);
+  Candidate best = schedule_all(request, plan, tasks);
+  const std::vector<GangTask> shorter = shorter_tasks(request, plan, tasks);
+  if (!shorter.empty()) {
+    Candidate other = schedule_all(request, plan, shorter);
+    if (other.makespan < best.makespan) best = std::move(other);
+  }
+  StripAssembly assembly(plan);
+  for (std::size_t i = 0; i < best.islands.size(); ++i)
+    assembly.append(best.islands[i], best.schedules[i]);
+}
+
+}  // namespace weft

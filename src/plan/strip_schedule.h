@@ -1,0 +1,72 @@
+// StripScheduler: groups of fixed degrees and whole sequences on ranks that are all alike (the fast
+// core of strategy "hdp").
+//
+// Groups are first placed in time alone (RankProfile), each as early as its D ranks are free, also
+// in front of groups placed before; then ranks are given out in order of start, those that became
+// free last first, so that few and short gaps remain. Whole sequences then fill the gaps, longest
+// first, and rise on all ranks to one level. Work on every step is bounded by counts, so a plan
+// does not depend on the machine.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "cluster/cluster_spec.h"
+#include "cost/cost_model.h"
+#include "plan/step_plan.h"
+
+namespace weft {
+
+// A sequence to be shared: `degree` ranks for `duration` ns.
+struct GangTask {
+  std::int32_t sequence_idx = 0;
+  std::int32_t degree = 2;
+  std::int64_t duration = 0;
+};
+
+// Ranks [begin, end).
+struct RankInterval {
+  std::int32_t begin = 0;
+  std::int32_t end = 0;
+};
+
+struct StripGroup {
+  std::int32_t sequence_idx = 0;
+  std::int64_t start = 0;
+  std::vector<RankInterval> ranks;   // ascending
+  std::vector<std::int64_t> tokens;  // of each member, in rank order; empty = equal shares
+};
+
+// Whole sequences that one rank runs as one micro-batch before its group `before_group`, or after
+// all.
+struct StripPack {
+  std::int32_t rank = 0;
+  std::int32_t before_group = 0;
+  std::int32_t num_sequences = 0;
+  std::int32_t first = -1;  // position in StripInput::whole; the others follow through `next`
+  std::int32_t last = -1;
+};
+
+struct StripSchedule {
+  std::vector<StripGroup> groups;  // ascending start
+  std::vector<StripPack> packs;    // those of a rank before one group in running order
+  std::vector<std::int32_t> next;  // [whole]: the next position of the same pack
+  std::int64_t makespan = 0;       // as planned; evaluate() is the judge
+};
+
+struct StripInput {
+  std::span<const SequenceSpec> sequences;  // of the whole step, canonical order
+  std::vector<GangTask> tasks;              // longest duration first
+  std::vector<std::int32_t> whole;          // ascending: longest first; each within the capacity
+  std::int32_t first_rank = 0;
+  std::int32_t num_ranks = 1;
+  std::int32_t ranks_per_node = 1;
+};
+
+// REQUIRES: cluster.is_uniform(). Ranks are [first_rank, first_rank + num_ranks). `goal`: a
+// makespan that is good enough to stop searching at.
+StripSchedule schedule_strip(const StripInput& input, const CostModel& cost,
+                             const ClusterSpec& cluster, Tokens capacity, std::int64_t goal);
+
+}  // namespace weft

@@ -1,0 +1,60 @@
+// WholeFiller: puts whole sequences into gaps in front of groups, then on all ranks up to one level
+// of time. Whole sequences that follow each other on a rank are one micro-batch of at most what the
+// rank holds.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "plan/strip_schedule.h"
+#include "plan/whole_pool.h"
+
+namespace weft {
+
+// A rank waits `length` ns for group `before_group`.
+struct RankGap {
+  std::int64_t length = 0;
+  std::int32_t rank = 0;
+  std::int32_t before_group = 0;
+};
+
+struct RankEnd {
+  std::int64_t end = 0;  // of the rank's last group
+  std::int32_t rank = 0;
+};
+
+class WholeFiller {
+ public:
+  // Appends packs to `result` and raises its makespan.
+  WholeFiller(const StripInput& input, const CostModel& cost, const ClusterSpec& cluster,
+              Tokens capacity, StripSchedule& result);
+
+  // Time that what is left takes at speed 1, with its fixed costs in full micro-batches.
+  double left_area() const;
+  void fill_gap(const RankGap& gap);
+  // Places all that is left after the groups. `ends`: every rank once, in any order.
+  void level(std::vector<RankEnd> ends);
+
+ private:
+  struct Fill {
+    std::int64_t left_ns = 0;  // of the time given, at speed 1
+    std::int32_t pack = -1;    // the last one opened
+  };
+
+  Fill fill(std::int32_t rank, std::int32_t before_group, std::int64_t ns);
+  void deal_out(std::vector<RankEnd> ends, const std::vector<std::int32_t>& packs);
+  std::int32_t open_pack(std::int32_t rank, std::int32_t before_group);
+  void put(std::int32_t pack, std::size_t position);
+  std::int64_t water_level(const std::vector<RankEnd>& ends) const;
+  double speed_of(std::int32_t rank) const;
+  Tokens capacity_of(std::int32_t rank) const;
+
+  const StripInput& input_;
+  const ClusterSpec& cluster_;
+  Tokens capacity_;
+  WholePool pool_;
+  StripSchedule& result_;
+  std::vector<Tokens> rooms_;  // [packs]
+};
+
+}  // namespace weft

@@ -1,0 +1,83 @@
+// The planner against the exact optimum of small steps, and against a relaxed integer program of
+// larger ones.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "plan/lower_bound.h"
+#include "plan/planner.h"
+#include "tests/unit/plan/exact_plan.h"
+#include "tests/unit/plan/planning_cases.h"
+
+namespace weft {
+namespace {
+
+using testing::request_of;
+using testing::sequences_of;
+
+// Lengths from a hundredth of the capacity to what all ranks hold, mixed log-uniform and at edges.
+std::vector<SequenceSpec> small_step(const RandomStream& random, std::int32_t num_ranks,
+                                     std::int64_t capacity) {
+  std::vector<std::int64_t> lengths;
+  const std::uint64_t count = 3 + random.below(0, 5);
+  for (std::uint64_t i = 1; i <= count; ++i) {
+    std::int64_t most = capacity * num_ranks;
+    for (std::uint64_t halvings = random.below(3 * i, 9); halvings > 0; --halvings) most /= 2;
+    lengths.push_back(1 + most / 2 +
+                      static_cast<std::int64_t>(
+                          random.below(3 * i + 1, static_cast<std::uint64_t>(most / 2 + 1))));
+    lengths.back() = std::min(lengths.back(), capacity * num_ranks);
+  }
+  return sequences_of(lengths);
+}
+
+TEST(Optimum, FiveHundredSmallStepsAreWithinOnePercentOnAverageAndFiveAtWorst) {
+  double sum = 0;
+  double worst = 0;
+  double bound_gap = 0;
+  std::uint64_t worst_seed = 0;
+  constexpr std::uint64_t kCases = 500;
+  for (std::uint64_t seed = 0; seed < kCases; ++seed) {
+    const RandomStream random(seed, "small steps");
+    const auto num_ranks = static_cast<std::int32_t>(2 + seed % 3);
+    const std::int64_t capacity = seed % 2 == 0 ? 8192 : 1000;
+    const std::vector<SequenceSpec> sequences = small_step(random, num_ranks, capacity);
+    const PlanRequest request = request_of("hdp", sequences, num_ranks, capacity);
+    const StepPlan plan = make_plan(request);
+    const Nanoseconds optimum = testing::exact_makespan(plan.sequences, request.cost, num_ranks,
+                                                        Tokens(capacity), plan.makespan);
+    ASSERT_LE(plan.lower_bound, optimum) << "seed " << seed;
+    const double excess = ratio(plan.makespan, optimum) - 1;
+    sum += excess;
+    bound_gap += ratio(optimum, plan.lower_bound) - 1;
+    if (excess > worst) {
+      worst = excess;
+      worst_seed = seed;
+    }
+  }
+  fmt::print(
+      "plans above the optimum of {} small steps: mean {:.3f} %, worst {:.2f} % (seed {}); optimum "
+      "above the bound: mean {:.2f} %\n",
+      kCases, 100 * sum / kCases, 100 * worst, worst_seed, 100 * bound_gap / kCases);
+  EXPECT_LE(sum / kCases, 0.01);
+  EXPECT_LE(worst, 0.05);
+}
+
+// Hand-checkable: two sequences that each fill one of two ranks; sharing both in one ring or in
+// turn is dearer by the exchange.
+TEST(Optimum, TheExactSearchKnowsAStepThatCanBeCheckedByHand) {
+  const CostModel cost = testing::hand_cost();
+  // 2 * (4 * 5 / 2) + 10 * 4 + 7 on each rank.
+  EXPECT_EQ(testing::exact_makespan(sequences_of({4, 4}), cost, 2, Tokens(4),
+                                    Nanoseconds(std::int64_t{1} << 40)),
+            Nanoseconds(20 + 40 + 7));
+  // One sequence of 4 alone: shared, each rank has 5 pairs and 2 tokens, and one hop of 5 + 3 * 2
+  // of which attention hides half of its own time.
+  EXPECT_EQ(testing::exact_makespan(sequences_of({4}), cost, 2, Tokens(4),
+                                    Nanoseconds(std::int64_t{1} << 40)),
+            Nanoseconds(10 + 20 + 7 + (11 - 5)));
+}
+
+}  // namespace
+}  // namespace weft

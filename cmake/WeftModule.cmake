@@ -52,14 +52,9 @@ endfunction()
 # contraction is off for all of them.
 set(WEFT_SHARED_HEADER_MODULES base cluster corpus cost plan comm model_config checkpoint_format train_config)
 function(weft_use_control_header target)
-<<<<<<< HEAD
   # -O3 makes no module of these faster, and takes longer to compile.
   # The Python module links them into a shared object; nothing replaces their symbols there.
   set(options -ffp-contract=off -fPIC -fno-semantic-interposition $<$<CONFIG:Release>:-O2>)
-=======
-  # -O3 takes longer to compile, and plans 60,000 sequences on 512 ranks no faster.
-  set(options -ffp-contract=off $<$<CONFIG:Release>:-O2>)
->>>>>>> dev3-harden
   target_compile_options(${target} PRIVATE ${options})
   if(NOT TARGET weft_control_header)
     file(WRITE ${CMAKE_BINARY_DIR}/generated/control_header.cc "")

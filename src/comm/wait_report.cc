@@ -50,7 +50,7 @@ std::string show_ranks(const std::vector<Rank>& ranks) {
 std::string show_direction(std::int32_t count, bool is_send, Rank first, Bytes bytes) {
   return fmt::format("{} {}{} {} rank {}{} ({} B)", count, is_send ? "send" : "receive",
                      count == 1 ? "" : "s", is_send ? "to" : "from", first,
-                     count == 1 ? "" : " ff.", bytes);
+                     count == 1 ? "" : " and on", bytes);
 }
 
 std::string show_post(const PostSummary& post) {

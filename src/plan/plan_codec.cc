@@ -16,7 +16,6 @@ namespace weft {
 namespace {
 
 constexpr std::string_view kMagic = "WEFTPLAN";
-constexpr std::uint32_t kVersion = 2;  // 1 had no rank_capacity
 // Least sizes: their lists may be empty.
 constexpr std::size_t kGroupBytes = 2 * sizeof(std::int32_t) + sizeof(std::uint64_t);
 constexpr std::size_t kRankBytes = sizeof(std::uint64_t);
@@ -115,11 +114,11 @@ void write_micro_batch_json(std::ostream& out, const MicroBatch& micro_batch) {
 }  // namespace
 
 std::vector<std::byte> encode_plan(const StepPlan& plan) {
-  return plan_wire::wrap(kMagic, kVersion, encode_payload(plan));
+  return plan_wire::wrap(kMagic, kPlanVersion, encode_payload(plan));
 }
 
 StepPlan decode_plan(std::span<const std::byte> bytes, const std::string& source) {
-  ByteReader reader(plan_wire::unwrap(bytes, kMagic, kVersion, "plan", source), source);
+  ByteReader reader(plan_wire::unwrap(bytes, kMagic, kPlanVersion, "plan", source), source);
   return decode_payload(reader);
 }
 
@@ -139,7 +138,7 @@ void write_plan_json(std::ostream& out, const StepPlan& plan) {
 "strategy": {}, "num_ranks": {}, "capacity_tokens": {}, "num_layers": {}, "weighting": "{}",
 "rank_capacity_tokens": [{}], "num_slots": {}, "makespan_ns": {}, "lower_bound_ns": {}, "gap": {},
 "sequences": )",
-             kVersion, plan_hash(plan).hex(), plan.step, plan.seed, json_string(plan.strategy),
+             kPlanVersion, plan_hash(plan).hex(), plan.step, plan.seed, json_string(plan.strategy),
              plan.num_ranks, plan.capacity, plan.num_layers, to_string(plan.weighting),
              fmt::join(plan.rank_capacity, ", "), plan.num_slots, plan.makespan, plan.lower_bound,
              number(plan.gap()));

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <iosfwd>
 #include <span>
@@ -14,6 +15,8 @@
 #include "plan/step_plan.h"
 
 namespace weft {
+
+inline constexpr std::uint32_t kPlanVersion = 2;  // 1 had no rank_capacity
 
 std::vector<std::byte> encode_plan(const StepPlan& plan);
 // Throws UserError naming `source` for wrong magic, newer version, wrong checksum, truncation,

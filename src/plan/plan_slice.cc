@@ -10,7 +10,6 @@ namespace weft {
 namespace {
 
 constexpr std::string_view kMagic = "WEFTSLIC";
-constexpr std::uint32_t kVersion = 1;
 // Least sizes: their lists may be empty.
 constexpr std::size_t kGroupBytes = 3 * sizeof(std::int32_t) + 2 * sizeof(std::uint64_t);
 constexpr std::size_t kMemberBytes = sizeof(std::uint64_t);
@@ -186,11 +185,11 @@ std::vector<std::byte> encode_slice(const PlanSlice& slice) {
     }
   }
   plan_wire::write_micro_batches(writer, slice.micro_batches);
-  return plan_wire::wrap(kMagic, kVersion, writer.bytes());
+  return plan_wire::wrap(kMagic, kSliceVersion, writer.bytes());
 }
 
 PlanSlice decode_slice(std::span<const std::byte> bytes, const std::string& source) {
-  ByteReader reader(plan_wire::unwrap(bytes, kMagic, kVersion, "plan slice", source), source);
+  ByteReader reader(plan_wire::unwrap(bytes, kMagic, kSliceVersion, "plan slice", source), source);
   PlanSlice slice;
   slice.plan_hash.high = reader.read<std::uint64_t>();
   slice.plan_hash.low = reader.read<std::uint64_t>();

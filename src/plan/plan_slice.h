@@ -17,6 +17,8 @@
 
 namespace weft {
 
+inline constexpr std::uint32_t kSliceVersion = 1;
+
 struct GroupSlice {
   std::int32_t plan_group_idx = 0;  // index in StepPlan::groups: the global run order in a slot
   std::int32_t sequence_idx = 0;    // into PlanSlice::sequences

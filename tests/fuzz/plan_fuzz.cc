@@ -44,7 +44,7 @@ void run_target(Input input) {
   const bool is_framed = (std::to_integer<int>(input[0]) & 1) != 0;
   input = input.subspan(1);
   std::vector<std::byte> bytes(input.begin(), input.end());
-  if (is_framed) bytes = plan_wire::wrap("WEFTPLAN", 1, input);
+  if (is_framed) bytes = plan_wire::wrap("WEFTPLAN", kPlanVersion, input);
   const auto plan = value_or_refusal([&] { return decode_plan(bytes, "fuzz.plan"); });
   if (!plan) return;
   WEFT_CHECK(encode_plan(*plan) == bytes, "a plan that decodes has other bytes");

@@ -10,7 +10,7 @@ void run_target(Input input) {
   const bool is_framed = (std::to_integer<int>(input[0]) & 1) != 0;
   input = input.subspan(1);
   std::vector<std::byte> bytes(input.begin(), input.end());
-  if (is_framed) bytes = plan_wire::wrap("WEFTSLIC", 1, input);
+  if (is_framed) bytes = plan_wire::wrap("WEFTSLIC", kSliceVersion, input);
   const auto slice = value_or_refusal([&] { return decode_slice(bytes, "fuzz.slice"); });
   if (!slice) return;
   WEFT_CHECK(encode_slice(*slice) == bytes, "a slice that decodes has other bytes");

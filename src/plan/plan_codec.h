@@ -28,6 +28,7 @@ void save_plan(const std::filesystem::path& path, const StepPlan& plan);  // ato
 StepPlan load_plan(const std::filesystem::path& path);
 
 // Streams JSON without building a document in memory. One object; stable keys in a fixed order.
+// REQUIRES: validate(plan) holds: totals are summed.
 void write_plan_json(std::ostream& out, const StepPlan& plan);
 
 }  // namespace weft

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "plan/cover_check.h"
+#include "plan/damage.h"
 #include "plan/plan_codec.h"
 #include "plan/slot_order.h"
 
@@ -17,30 +19,16 @@ namespace {
 
 // causal_work is exact below 2^32 tokens; 2^31 sequences of this size still add up within int64.
 constexpr std::int64_t kMaxSequenceTokens = (std::int64_t{1} << 32) - 1;
-constexpr std::int32_t kNone = -1;
-
-template <class... Args>
-[[noreturn]] void refuse(std::string_view kind, fmt::format_string<Args...> format,
-                         Args&&... args) {
-  throw_user_error("plan is damaged: {}: {}", kind,
-                   fmt::format(format, std::forward<Args>(args)...));
-}
 
 template <class Index>
 void check_index(Index index, std::size_t size, std::string_view what, const auto&... where) {
   if (index < 0 || static_cast<std::uint64_t>(index) >= size) {
     std::string place;
     (place.append(fmt::format("{}", where)), ...);
-    refuse("index out of range", "{}: {} is {}, expected 0 <= {} < {}", place, what, index, what,
-           size);
+    refuse_plan("index out of range", "{}: {} is {}, expected 0 <= {} < {}", place, what, index,
+                what, size);
   }
 }
-
-// One piece and where it lies, for the check that the pieces of a sequence cover it once.
-struct PlacedPiece {
-  TokenRange range;
-  std::int32_t rank = 0;
-};
 
 std::string describe_place(std::int32_t rank, std::size_t micro_batch_idx) {
   return fmt::format("rank {}, micro-batch {}", rank, micro_batch_idx);
@@ -58,7 +46,7 @@ class Validation {
     check_groups();
     for (std::int32_t rank = 0; rank < plan_.num_ranks; ++rank) check_rank(rank);
     check_slots_are_used();
-    check_cover();
+    check_cover(plan_, group_of_sequence_);
     check_slot_order();
   }
 
@@ -73,12 +61,10 @@ class Validation {
   void check_piece(std::int32_t rank, std::size_t micro_batch_idx, std::size_t piece_idx);
   void check_group_piece(std::int32_t rank, std::size_t micro_batch_idx, std::size_t piece_idx);
   void check_slots_are_used();
-  void check_cover();
-  void check_cover_of(std::int32_t sequence_idx, std::span<PlacedPiece> pieces);
   void check_slot_order();
 
   const StepPlan& plan_;
-  std::vector<std::int32_t> group_of_sequence_;            // [sequences], kNone when it has none
+  std::vector<std::int32_t> group_of_sequence_;            // [sequences], kNoGroup when it has none
   std::vector<std::vector<std::int32_t>> groups_of_rank_;  // [num_ranks], ascending
   std::vector<std::int32_t> member_mark_;  // [groups]: the rank now checked is a member
   std::vector<std::int32_t> piece_mark_;   // [groups]: the rank now checked holds a piece
@@ -87,41 +73,42 @@ class Validation {
 
 void Validation::check_header() {
   constexpr std::string_view kKind = "bad header";
-  if (plan_.num_ranks < 1) refuse(kKind, "num_ranks is {}, expected at least 1", plan_.num_ranks);
+  if (plan_.num_ranks < 1)
+    refuse_plan(kKind, "num_ranks is {}, expected at least 1", plan_.num_ranks);
   if (plan_.ranks.size() != static_cast<std::size_t>(plan_.num_ranks)) {
-    refuse(kKind, "num_ranks is {}, but there are micro-batch lists for {} ranks", plan_.num_ranks,
-           plan_.ranks.size());
+    refuse_plan(kKind, "num_ranks is {}, but there are micro-batch lists for {} ranks",
+                plan_.num_ranks, plan_.ranks.size());
   }
-  if (plan_.step < 0) refuse(kKind, "step is {}, expected at least 0", plan_.step);
+  if (plan_.step < 0) refuse_plan(kKind, "step is {}, expected at least 0", plan_.step);
   if (plan_.capacity < Tokens(1)) {
-    refuse(kKind, "capacity is {} tokens, expected at least 1", plan_.capacity);
+    refuse_plan(kKind, "capacity is {} tokens, expected at least 1", plan_.capacity);
   }
   if (!plan_.rank_capacity.empty() && plan_.rank_capacity.size() != plan_.ranks.size()) {
-    refuse(kKind, "rank_capacity has {} values for {} ranks, expected one each or none",
-           plan_.rank_capacity.size(), plan_.num_ranks);
+    refuse_plan(kKind, "rank_capacity has {} values for {} ranks, expected one each or none",
+                plan_.rank_capacity.size(), plan_.num_ranks);
   }
   for (std::size_t r = 0; r < plan_.rank_capacity.size(); ++r) {
     const Tokens tokens = plan_.rank_capacity[r];
     if (tokens < Tokens(0) || tokens > plan_.capacity) {
-      refuse(kKind, "rank {} has a capacity of {} tokens, expected 0 to {}", r, tokens,
-             plan_.capacity);
+      refuse_plan(kKind, "rank {} has a capacity of {} tokens, expected 0 to {}", r, tokens,
+                  plan_.capacity);
     }
   }
   if (plan_.num_layers < 1)
-    refuse(kKind, "num_layers is {}, expected at least 1", plan_.num_layers);
+    refuse_plan(kKind, "num_layers is {}, expected at least 1", plan_.num_layers);
   if (plan_.weighting != LossWeighting::kToken && plan_.weighting != LossWeighting::kSample) {
-    refuse(kKind, "loss weighting is {}, expected 0 (token) or 1 (sample)",
-           static_cast<int>(plan_.weighting));
+    refuse_plan(kKind, "loss weighting is {}, expected 0 (token) or 1 (sample)",
+                static_cast<int>(plan_.weighting));
   }
   if (plan_.lower_bound < Nanoseconds(0) || plan_.makespan < plan_.lower_bound) {
-    refuse(kKind,
-           "makespan is {} ns and its lower bound {} ns, expected 0 <= lower bound <= makespan",
-           plan_.makespan, plan_.lower_bound);
+    refuse_plan(
+        kKind, "makespan is {} ns and its lower bound {} ns, expected 0 <= lower bound <= makespan",
+        plan_.makespan, plan_.lower_bound);
   }
   constexpr std::size_t kMaxIndexed = std::numeric_limits<std::int32_t>::max();
   if (plan_.sequences.size() > kMaxIndexed || plan_.groups.size() > kMaxIndexed) {
-    refuse(kKind, "{} sequences and {} groups, expected at most {} of each", plan_.sequences.size(),
-           plan_.groups.size(), kMaxIndexed);
+    refuse_plan(kKind, "{} sequences and {} groups, expected at most {} of each",
+                plan_.sequences.size(), plan_.groups.size(), kMaxIndexed);
   }
   // Before anything of size num_slots is allocated: a slot needs a micro-batch.
   std::size_t num_micro_batches = 0;
@@ -131,11 +118,13 @@ void Validation::check_header() {
     for (const MicroBatch& micro_batch : micro_batches) num_pieces += micro_batch.pieces.size();
   }
   if (num_pieces > kMaxIndexed) {
-    refuse(kKind, "{} pieces, expected at most {}", num_pieces, kMaxIndexed);
+    refuse_plan(kKind, "{} pieces, expected at most {}", num_pieces, kMaxIndexed);
   }
-  if (plan_.num_slots < 0) refuse(kKind, "num_slots is {}, expected at least 0", plan_.num_slots);
+  if (plan_.num_slots < 0)
+    refuse_plan(kKind, "num_slots is {}, expected at least 0", plan_.num_slots);
   if (static_cast<std::size_t>(plan_.num_slots) > num_micro_batches) {
-    refuse("empty slot", "{} slots, but only {} micro-batches", plan_.num_slots, num_micro_batches);
+    refuse_plan("empty slot", "{} slots, but only {} micro-batches", plan_.num_slots,
+                num_micro_batches);
   }
 }
 
@@ -143,21 +132,21 @@ void Validation::check_sequences() {
   for (std::size_t i = 0; i < plan_.sequences.size(); ++i) {
     const SequenceSpec& sequence = plan_.sequences[i];
     if (sequence.tokens < Tokens(1) || sequence.tokens > Tokens(kMaxSequenceTokens)) {
-      refuse("bad sequence", "sequence {} (id {}) has {} tokens, expected 1 to {}", i, sequence.id,
-             sequence.tokens, kMaxSequenceTokens);
+      refuse_plan("bad sequence", "sequence {} (id {}) has {} tokens, expected 1 to {}", i,
+                  sequence.id, sequence.tokens, kMaxSequenceTokens);
     }
     if (sequence.num_targets < 0 || sequence.num_targets > sequence.tokens.value()) {
-      refuse("bad sequence", "sequence {} (id {}) has {} targets, expected 0 to its {} tokens", i,
-             sequence.id, sequence.num_targets, sequence.tokens);
+      refuse_plan("bad sequence", "sequence {} (id {}) has {} targets, expected 0 to its {} tokens",
+                  i, sequence.id, sequence.num_targets, sequence.tokens);
     }
     if (i == 0) continue;
     const SequenceSpec& previous = plan_.sequences[i - 1];
     if (previous.tokens < sequence.tokens ||
         (previous.tokens == sequence.tokens && previous.id >= sequence.id)) {
-      refuse("sequence order",
-             "sequence {} ({} tokens, id {}) comes after {} tokens, id {}; expected tokens "
-             "descending, then id ascending",
-             i, sequence.tokens, sequence.id, previous.tokens, previous.id);
+      refuse_plan("sequence order",
+                  "sequence {} ({} tokens, id {}) comes after {} tokens, id {}; expected tokens "
+                  "descending, then id ascending",
+                  i, sequence.tokens, sequence.id, previous.tokens, previous.id);
     }
   }
   check_ids();
@@ -166,7 +155,7 @@ void Validation::check_sequences() {
 void Validation::check_ids() {
   if (plan_.sequences.empty()) return;
   const auto refuse_twice = [](std::int64_t id) {
-    refuse("sequence order", "two sequences have the id {}", id);
+    refuse_plan("sequence order", "two sequences have the id {}", id);
   };
   const auto [least, most] =
       std::minmax_element(plan_.sequences.begin(), plan_.sequences.end(),
@@ -192,19 +181,19 @@ void Validation::check_ids() {
 }
 
 void Validation::check_groups() {
-  group_of_sequence_.assign(plan_.sequences.size(), kNone);
+  group_of_sequence_.assign(plan_.sequences.size(), kNoGroup);
   groups_of_rank_.resize(plan_.ranks.size());
-  member_mark_.assign(plan_.groups.size(), kNone);
-  piece_mark_.assign(plan_.groups.size(), kNone);
-  slot_mark_.assign(static_cast<std::size_t>(plan_.num_slots), kNone);
+  member_mark_.assign(plan_.groups.size(), kNoGroup);
+  piece_mark_.assign(plan_.groups.size(), kNoGroup);
+  slot_mark_.assign(static_cast<std::size_t>(plan_.num_slots), kNoGroup);
   for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
     const Group& group = plan_.groups[g];
     check_index(group.sequence_idx, plan_.sequences.size(), "sequence_idx", "group ", g);
     check_index(group.slot_idx, slot_mark_.size(), "slot_idx", "group ", g);
     std::int32_t& owner = group_of_sequence_[static_cast<std::size_t>(group.sequence_idx)];
-    if (owner != kNone) {
-      refuse("sequence in two groups", "groups {} and {} both share sequence {}", owner, g,
-             group.sequence_idx);
+    if (owner != kNoGroup) {
+      refuse_plan("sequence in two groups", "groups {} and {} both share sequence {}", owner, g,
+                  group.sequence_idx);
     }
     owner = static_cast<std::int32_t>(g);
     check_members(owner);
@@ -214,8 +203,8 @@ void Validation::check_groups() {
 void Validation::check_members(std::int32_t group_idx) {
   const Group& group = plan_.groups[static_cast<std::size_t>(group_idx)];
   if (group.ranks.size() < 2) {
-    refuse("group members", "group {} has {} ranks, expected at least 2", group_idx,
-           group.ranks.size());
+    refuse_plan("group members", "group {} has {} ranks, expected at least 2", group_idx,
+                group.ranks.size());
   }
   for (const Rank rank : group.ranks) {
     check_index(rank.value(), plan_.ranks.size(), "rank", "group ", group_idx);
@@ -223,7 +212,7 @@ void Validation::check_members(std::int32_t group_idx) {
     // one.
     auto& groups = groups_of_rank_[static_cast<std::size_t>(rank.value())];
     if (!groups.empty() && groups.back() == group_idx) {
-      refuse("group members", "group {} lists rank {} twice", group_idx, rank);
+      refuse_plan("group members", "group {} lists rank {} twice", group_idx, rank);
     }
     groups.push_back(group_idx);
   }
@@ -237,8 +226,8 @@ void Validation::check_rank(std::int32_t rank) {
   }
   for (const std::int32_t g : groups) {
     if (piece_mark_[static_cast<std::size_t>(g)] != rank) {
-      refuse("group members", "rank {} is in group {}, but holds no piece of its sequence {}", rank,
-             g, plan_.groups[static_cast<std::size_t>(g)].sequence_idx);
+      refuse_plan("group members", "rank {} is in group {}, but holds no piece of its sequence {}",
+                  rank, g, plan_.groups[static_cast<std::size_t>(g)].sequence_idx);
     }
   }
 }
@@ -251,7 +240,7 @@ void Validation::check_micro_batch(std::int32_t rank, std::size_t micro_batch_id
   }
   std::int32_t& mark = slot_mark_[static_cast<std::size_t>(micro_batch.slot_idx)];
   if (mark == rank) {
-    refuse(
+    refuse_plan(
         "two micro-batches in one slot",
         "{} is in slot {}, and so is an earlier one of this rank; a group in the slot would wait "
         "for itself",
@@ -260,18 +249,18 @@ void Validation::check_micro_batch(std::int32_t rank, std::size_t micro_batch_id
   mark = rank;
   const double offload_ratio = micro_batch.offload_ratio;
   if (!(offload_ratio >= 0 && offload_ratio <= 1) || std::signbit(offload_ratio)) {
-    refuse("offload ratio", "{} has {}, expected 0 to 1", describe_place(rank, micro_batch_idx),
-           offload_ratio);
+    refuse_plan("offload ratio", "{} has {}, expected 0 to 1",
+                describe_place(rank, micro_batch_idx), offload_ratio);
   }
   if (micro_batch.pieces.empty()) {
-    refuse("empty micro-batch", "{} has no piece", describe_place(rank, micro_batch_idx));
+    refuse_plan("empty micro-batch", "{} has no piece", describe_place(rank, micro_batch_idx));
   }
   for (std::size_t p = 0; p < micro_batch.pieces.size(); ++p) check_piece(rank, micro_batch_idx, p);
   const double resident = resident_tokens(micro_batch.tokens(), offload_ratio, plan_.num_layers);
   const Tokens capacity = plan_.capacity_of(Rank(rank));
   if (resident > static_cast<double>(capacity.value())) {
-    refuse("over capacity", "{} keeps {} of its {} tokens resident, the capacity is {}",
-           describe_place(rank, micro_batch_idx), resident, micro_batch.tokens(), capacity);
+    refuse_plan("over capacity", "{} keeps {} of its {} tokens resident, the capacity is {}",
+                describe_place(rank, micro_batch_idx), resident, micro_batch.tokens(), capacity);
   }
 }
 
@@ -287,18 +276,20 @@ void Validation::check_piece(std::int32_t rank, std::size_t micro_batch_idx,
     check_index(piece.sequence_idx, plan_.sequences.size(), "sequence_idx", place());
   }
   if (piece.range.empty()) {
-    refuse("empty piece", "{} holds {} of sequence {}", place(), piece.range, piece.sequence_idx);
+    refuse_plan("empty piece", "{} holds {} of sequence {}", place(), piece.range,
+                piece.sequence_idx);
   }
   const auto sequence_idx = static_cast<std::size_t>(piece.sequence_idx);
   const Tokens tokens = plan_.sequences[sequence_idx].tokens;
   if (piece.range.begin < 0 || piece.range.end > tokens.value()) {
-    refuse("index out of range", "{} holds {} of sequence {}, which has {} tokens", place(),
-           piece.range, piece.sequence_idx, tokens);
+    refuse_plan("index out of range", "{} holds {} of sequence {}, which has {} tokens", place(),
+                piece.range, piece.sequence_idx, tokens);
   }
   if (piece.group_idx == kNoGroup) {
-    if (group_of_sequence_[sequence_idx] != kNone) {
-      refuse("sequence in two groups", "{} holds {} of sequence {} alone, but group {} shares it",
-             place(), piece.range, piece.sequence_idx, group_of_sequence_[sequence_idx]);
+    if (group_of_sequence_[sequence_idx] != kNoGroup) {
+      refuse_plan("sequence in two groups",
+                  "{} holds {} of sequence {} alone, but group {} shares it", place(), piece.range,
+                  piece.sequence_idx, group_of_sequence_[sequence_idx]);
     }
   } else {
     if (piece.group_idx < 0 || static_cast<std::size_t>(piece.group_idx) >= plan_.groups.size()) {
@@ -315,8 +306,8 @@ void Validation::check_group_piece(std::int32_t rank, std::size_t micro_batch_id
   const auto g = static_cast<std::size_t>(piece.group_idx);
   const Group& group = plan_.groups[g];
   const auto refuse_piece = [&](std::string_view kind, const std::string& reason) {
-    refuse(kind, "{}, piece {} of group {}: {}", describe_place(rank, micro_batch_idx), piece_idx,
-           piece.group_idx, reason);
+    refuse_plan(kind, "{}, piece {} of group {}: {}", describe_place(rank, micro_batch_idx),
+                piece_idx, piece.group_idx, reason);
   };
   if (piece.sequence_idx != group.sequence_idx) {
     refuse_piece("group members", fmt::format("it is of sequence {}, the group shares sequence {}",
@@ -350,100 +341,18 @@ void Validation::check_group_piece(std::int32_t rank, std::size_t micro_batch_id
 }
 
 void Validation::check_slots_are_used() {
-  const auto unused = std::find(slot_mark_.begin(), slot_mark_.end(), kNone);
+  const auto unused = std::find(slot_mark_.begin(), slot_mark_.end(), kNoGroup);
   if (unused != slot_mark_.end()) {
-    refuse("empty slot", "slot {} of {} has no micro-batch", unused - slot_mark_.begin(),
-           plan_.num_slots);
-  }
-}
-
-// Most sequences are one piece that is all of them. The pieces of the others are bucketed by
-// sequence, then sorted inside each: a sequence has few pieces, a plan can have millions.
-void Validation::check_cover() {
-  std::vector<std::uint8_t> is_covered(plan_.sequences.size());
-  std::vector<std::uint32_t> first(plan_.sequences.size() + 1);
-  const auto is_all_of_it = [&](const Piece& piece) {
-    return piece.range ==
-           TokenRange{0,
-                      plan_.sequences[static_cast<std::size_t>(piece.sequence_idx)].tokens.value()};
-  };
-  const auto for_each_piece = [&](const auto& visit) {
-    for (std::size_t r = 0; r < plan_.ranks.size(); ++r) {
-      for (const MicroBatch& micro_batch : plan_.ranks[r]) {
-        for (const Piece& piece : micro_batch.pieces)
-          visit(r, piece, static_cast<std::size_t>(piece.sequence_idx));
-      }
-    }
-  };
-  std::size_t num_covered = 0;
-  for_each_piece([&](std::size_t, const Piece& piece, std::size_t sequence) {
-    if (is_covered[sequence] == 0 && is_all_of_it(piece)) {
-      is_covered[sequence] = 1;
-      ++num_covered;
-    } else {
-      ++first[sequence + 1];
-    }
-  });
-  // A second piece of a covered sequence is damage, found below with all pieces at hand.
-  bool is_twice = false;
-  for (std::size_t s = 0; s < plan_.sequences.size(); ++s)
-    is_twice = is_twice || (is_covered[s] != 0 && first[s + 1] > 0);
-  if (is_twice) {
-    std::fill(is_covered.begin(), is_covered.end(), std::uint8_t{0});
-    std::fill(first.begin(), first.end(), 0U);
-    for_each_piece([&](std::size_t, const Piece&, std::size_t sequence) { ++first[sequence + 1]; });
-  } else if (num_covered == plan_.sequences.size()) {
-    return;
-  }
-  for (std::size_t s = 0; s < plan_.sequences.size(); ++s) first[s + 1] += first[s];
-  std::vector<PlacedPiece> placed(first.back());
-  std::vector<std::uint32_t> next(first.begin(), first.end() - 1);
-  for_each_piece([&](std::size_t rank, const Piece& piece, std::size_t sequence) {
-    if (is_covered[sequence] != 0) return;
-    placed[next[sequence]++] = {piece.range, static_cast<std::int32_t>(rank)};
-  });
-  for (std::size_t s = 0; s < plan_.sequences.size(); ++s) {
-    if (is_covered[s] != 0) continue;
-    const auto pieces = std::span(placed).subspan(first[s], first[s + 1] - first[s]);
-    std::sort(pieces.begin(), pieces.end(),
-              [](const PlacedPiece& a, const PlacedPiece& b) { return a.range < b.range; });
-    check_cover_of(static_cast<std::int32_t>(s), pieces);
-  }
-}
-
-void Validation::check_cover_of(std::int32_t sequence_idx, std::span<PlacedPiece> pieces) {
-  const SequenceSpec& sequence = plan_.sequences[static_cast<std::size_t>(sequence_idx)];
-  std::int64_t covered = 0;
-  const auto refuse_gap = [&](std::int64_t end) {
-    refuse("token missing", "no rank holds {} of sequence {} (id {}, {} tokens)",
-           TokenRange{covered, end}, sequence_idx, sequence.id, sequence.tokens);
-  };
-  for (std::size_t p = 0; p < pieces.size(); ++p) {
-    const PlacedPiece& piece = pieces[p];
-    if (piece.range.begin < covered) {
-      refuse("token twice", "sequence {} (id {}): rank {} holds {} and rank {} holds {}",
-             sequence_idx, sequence.id, pieces[p - 1].rank, pieces[p - 1].range, piece.rank,
-             piece.range);
-    }
-    if (piece.range.begin > covered) refuse_gap(piece.range.begin);
-    covered = piece.range.end;
-  }
-  if (covered < sequence.tokens.value()) refuse_gap(sequence.tokens.value());
-  if (group_of_sequence_[static_cast<std::size_t>(sequence_idx)] == kNone && pieces.size() > 1) {
-    refuse(
-        "sequence in two groups",
-        "sequence {} (id {}) has no group, but is split into {} pieces (rank {} holds {}, rank {} "
-        "holds {})",
-        sequence_idx, sequence.id, pieces.size(), pieces[0].rank, pieces[0].range, pieces[1].rank,
-        pieces[1].range);
+    refuse_plan("empty slot", "slot {} of {} has no micro-batch", unused - slot_mark_.begin(),
+                plan_.num_slots);
   }
 }
 
 void Validation::check_slot_order() {
   const SlotOrder order = order_slots(plan_);
   if (!order.cycle.empty()) {
-    refuse("cycle of slots", "{}; these ranks would wait for each other for ever",
-           describe_cycle(order.cycle));
+    refuse_plan("cycle of slots", "{}; these ranks would wait for each other for ever",
+                describe_cycle(order.cycle));
   }
 }
 
@@ -454,9 +363,9 @@ void validate(const StepPlan& plan) { Validation(plan).run(); }
 void validate(const StepPlan& plan, const Hash128& expected_hash) {
   const Hash128 hash = plan_hash(plan);
   if (hash != expected_hash) {
-    refuse("wrong hash",
-           "the plan's hash is {}, expected {}; the ranks do not follow the same plan", hash.hex(),
-           expected_hash.hex());
+    refuse_plan("wrong hash",
+                "the plan's hash is {}, expected {}; the ranks do not follow the same plan",
+                hash.hex(), expected_hash.hex());
   }
   validate(plan);
 }

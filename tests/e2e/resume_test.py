@@ -57,7 +57,7 @@ class Interrupted(unittest.TestCase):
             tools.end_group(process)
         self.assertEqual(code, expected, self.runs.log(name))
 
-    def test_a_stop_signal_in_any_phase_saves_and_exits_75(self):
+    def test_a_stop_signal_in_any_phase_saves_and_exits_75(self):  # C094
         steps_done = lambda name, count: lambda process: len(self.runs.metrics(name)) >= count
         moments = {
             "loading": lambda process: tools.engines(process.pid),
@@ -76,6 +76,22 @@ class Interrupted(unittest.TestCase):
                 self.assertFalse((self.runs.out(name) / "model.safetensors").exists())
                 self.finish(name, extra=self.ranks)
                 self.assert_same_run(name)
+
+    def test_a_stop_signal_to_every_process_of_the_group_saves_once(self):  # C095
+        for name, launch in {"group": [], "group_mpi": ["--launch", "mpi"]}.items():
+            if launch and not HAS_MPI:
+                continue
+            process = self.runs.start(name, extra=[*self.ranks, *launch])
+            try:
+                self.assertTrue(tools.wait_until(lambda: len(self.runs.metrics(name)) >= 2))
+                os.killpg(process.pid, signal.SIGTERM)
+                self.assertEqual(process.wait(timeout=120), tools.STOPPED, self.runs.log(name))
+                self.assertEqual(tools.descendants(process.pid), set())
+            finally:
+                tools.end_group(process)
+            self.assertEqual(self.runs.checkpoints(name)[-1], len(self.runs.metrics(name)))
+            self.finish(name, extra=self.ranks)
+            self.assert_same_run(name)
 
     def test_a_second_interrupt_leaves_at_once(self):
         self.stop("twice", [signal.SIGINT, signal.SIGINT, signal.SIGINT],
@@ -146,7 +162,7 @@ class Interrupted(unittest.TestCase):
             errors = [line for line in done.stderr.splitlines() if line.startswith("weft: error")]
             self.assertEqual(len(errors), 1, done.stderr)
 
-    def test_the_newest_whole_checkpoint_is_found_and_what_is_damaged_is_named(self):
+    def test_the_newest_whole_checkpoint_is_found_and_what_is_damaged_is_named(self):  # C074, C106
         shutil.copytree(self.runs.out("whole"), self.runs.out("damaged"))
         part = self.runs.out("damaged") / "checkpoints" / "step-000000020" / "part-00001.safetensors"
         content = bytearray(part.read_bytes())

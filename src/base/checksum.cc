@@ -21,12 +21,18 @@ std::uint64_t checksum64(std::span<const std::byte> data) {
   return XXH3_64bits(data.data(), data.size());
 }
 
+std::uint64_t checksum64(std::string_view text) {
+  return checksum64(std::as_bytes(std::span(text)));
+}
+
 std::string Hash128::hex() const { return fmt::format("{:016x}{:016x}", high, low); }
 
 Hash128 hash128(std::span<const std::byte> data) {
   const XXH128_hash_t hash = XXH3_128bits(data.data(), data.size());
   return {hash.high64, hash.low64};
 }
+
+Hash128 hash128(std::string_view text) { return hash128(std::as_bytes(std::span(text))); }
 
 std::string hex64(std::uint64_t value) { return fmt::format("{:016x}", value); }
 

@@ -12,6 +12,7 @@
 namespace weft {
 
 std::uint64_t checksum64(std::span<const std::byte> data);
+std::uint64_t checksum64(std::string_view text);
 
 struct Hash128 {
   std::uint64_t high = 0;
@@ -21,6 +22,7 @@ struct Hash128 {
 };
 
 Hash128 hash128(std::span<const std::byte> data);
+Hash128 hash128(std::string_view text);
 
 // As formats write them: 16 lower-case hexadecimal digits for 64 bits, 32 for 128. Parsing raises a
 // UserError that starts with `what` for anything else.

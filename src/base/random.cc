@@ -52,7 +52,7 @@ double inverse_normal_cdf(double p) {
 
 RandomStream::RandomStream(std::uint64_t seed, std::string_view purpose)
     : key_(mix(seed + 0x9e3779b97f4a7c15ULL) ^
-           checksum64(std::as_bytes(std::span(purpose.data(), purpose.size())))) {}
+           checksum64(purpose)) {}
 
 std::uint64_t RandomStream::bits(std::uint64_t index) const {
   return mix(key_ + mix(index + 0x9e3779b97f4a7c15ULL));

@@ -133,13 +133,11 @@ void write_head(const fs::path& folder, const CheckpointHead& head,
   check_parts_are_visible(incomplete, files);
   write_file_atomically(incomplete / kCheckpointConfigFile, head.config);
   files.push_back(describe_file(incomplete, std::string(kCheckpointConfigFile)));
-  commit_checkpoint(
-      folder,
-      {.position = head.position,
-       .corpus_hash = head.corpus_hash,
-       .config_hash = hash128(std::as_bytes(std::span(head.config.data(), head.config.size()))),
-       .files = std::move(files),
-       .tensors = std::move(tensors)});
+  commit_checkpoint(folder, {.position = head.position,
+                             .corpus_hash = head.corpus_hash,
+                             .config_hash = hash128(head.config),
+                             .files = std::move(files),
+                             .tensors = std::move(tensors)});
 }
 
 // All ranks must read the checkpoint that rank 0 reads.
@@ -147,9 +145,8 @@ void check_same_checkpoint(Communicator& comm, const CheckpointManifest* manifes
                            const std::string& reason) {
   std::string seen = "failed: " + reason;
   if (manifest != nullptr) {
-    const std::string text = encode_manifest(*manifest);
     seen = fmt::format("step {}, manifest {}", manifest->position.step,
-                       hash128(std::as_bytes(std::span(text.data(), text.size()))).hex());
+                       hash128(encode_manifest(*manifest)).hex());
   }
   const auto all = gather_texts(comm, seen, {.operation = "checkpoint seen"});
   const bool agreed =

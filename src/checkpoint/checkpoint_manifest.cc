@@ -13,8 +13,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view kFormat = "weft-checkpoint";
 
 std::string checksum_of(const Json& json) {
-  const std::string text = json.dump();
-  return hex64(checksum64(std::as_bytes(std::span(text.data(), text.size()))));
+  return hex64(checksum64(json.dump()));
 }
 
 // nlohmann converts between kinds of numbers without a word: 1.5 and 1e30 would become integers.

@@ -55,8 +55,7 @@ ProcessTraining process_training(const TrainArguments& arguments,
   ProcessTraining process{.place = place};
   try {
     const CommConfig comm = make_job(arguments, rest).config.comm;
-    process.wait_limit =
-        std::chrono::nanoseconds(static_cast<std::int64_t>(comm.wait_limit_s * 1e9));
+    process.wait_limit = wait_limit(comm);
     process.check_messages = comm.check_messages;
   } catch (const UserError&) {
   }

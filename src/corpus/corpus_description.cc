@@ -27,8 +27,7 @@ Integer integer_at(const Json& json, const char* key, const std::string& what) {
 }
 
 std::string checksum_of(const Json& json) {
-  const std::string text = json.dump();
-  return hex64(checksum64(std::as_bytes(std::span(text.data(), text.size()))));
+  return hex64(checksum64(json.dump()));
 }
 
 Json to_json(const BuildDescription& build) {

@@ -224,6 +224,10 @@ void check_required(std::string_view source, const GivenFields& given) {
 
 }  // namespace
 
+std::chrono::nanoseconds wait_limit(const CommConfig& config) {
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(config.wait_limit_s * 1e9));
+}
+
 std::vector<Override> parse_overrides(std::span<const std::string> arguments) {
   std::vector<Override> overrides;
   for (std::size_t i = 0; i < arguments.size(); ++i) {

@@ -9,6 +9,7 @@
 // a configuration reads back as an equal one. No tensor type is seen here.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <span>
@@ -72,6 +73,8 @@ struct CommConfig {
   bool check_messages = true;  // both sides compare label and size (threads always do)
   friend bool operator==(const CommConfig&, const CommConfig&) = default;
 };
+
+std::chrono::nanoseconds wait_limit(const CommConfig& config);
 
 struct TrainConfig {
   ModelConfig model;  // vocab_size 0: the corpus tokenizer's

@@ -140,8 +140,7 @@ StepLoop RunSetup::make_loop() const {
                    .total_steps = config.train.steps};
   loop.step_options = {.clip_grad = config.optimizer.clip_grad,
                        .bucket_bytes = config.train.bucket_bytes};
-  loop.wait_limit =
-      std::chrono::nanoseconds(static_cast<std::int64_t>(config.comm.wait_limit_s * 1e9));
+  loop.wait_limit = wait_limit(config.comm);
   loop.checkpoints = {.folder = checkpoint_folder(config.train.out),
                       .keep_last = config.train.keep_last};
   loop.save_interval = config.train.save_interval;

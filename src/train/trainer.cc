@@ -29,9 +29,8 @@ Start find_start(const RunSetup& setup, const Allowances& allowances) {
               .order = setup.data_order()};
   start.position.reader = start.order.state();
   if (!start.point.manifest) return start;
-  const DataOrderState fresh = start.order.state();
   start.position = start.point.manifest->position;
-  if (start.point.restarts_data) start.position.reader = fresh;
+  if (start.point.restarts_data) start.position.reader = start.order.state();  // still at its start
   start.order.set_state(start.position.reader);
   return start;
 }
@@ -144,8 +143,7 @@ class RankRun {
 
 // Ranks that hold other corpora or configurations would train something nobody asked for.
 void check_same_setup(Communicator& comm, const RunSetup& setup) {
-  const std::string text = setup.effective_config();
-  const auto config_hash = hash128(std::as_bytes(std::span(text.data(), text.size())));
+  const Hash128 config_hash = hash128(setup.effective_config());
   const auto all = gather_texts(comm, config_hash.hex() + " " + setup.corpus().hash().hex(),
                                 {.operation = "configuration and corpus"});
   for (std::size_t r = 1; r < all.size(); ++r) {
@@ -154,14 +152,6 @@ void check_same_setup(Communicator& comm, const RunSetup& setup) {
                     "rank 0: {}); give all processes the same arguments and files",
                     r, all[r], all[0]);
   }
-}
-
-void check_world(const Communicator& comm, const LaunchPlace& place) {
-  WEFT_USER_CHECK(comm.size() == place.size,
-                  "{} started {} processes ({}), but MPI joined {} of them; start them with the "
-                  "mpirun of {}, or with srun --mpi=pmix",
-                  to_string(place.launcher), place.size, place.evidence, comm.size(),
-                  mpi_library_version());
 }
 
 }  // namespace
@@ -175,7 +165,7 @@ LoopEnd run_training(const TrainingJob& job) {
                        job.replay);
   prepare_process(setup.threads_per_rank());
   LoopEnd end = LoopEnd::kFinished;
-  run_thread_ranks({.num_ranks = num_ranks, .wait_limit = setup.make_loop().wait_limit},
+  run_thread_ranks({.num_ranks = num_ranks, .wait_limit = wait_limit(job.config.comm)},
                    [&](Communicator& comm) {
                      const LoopEnd own = RankRun(setup, job, comm).run();
                      if (comm.rank() == kHead) end = own;
@@ -188,7 +178,6 @@ LoopEnd run_training_process(const ProcessTraining& process,
   LoopEnd end = LoopEnd::kFinished;
   run_mpi_rank({.wait_limit = process.wait_limit, .check_messages = process.check_messages},
                [&](Communicator& comm) {
-                 check_world(comm, process.place);
                  const TrainingJob job = make_job();
                  const RunSetup setup(
                      job.config,

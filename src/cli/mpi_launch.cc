@@ -1,6 +1,5 @@
 #include "cli/mpi_launch.h"
 
-#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -9,41 +8,23 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <string_view>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/stop_signals.h"
+#include "machine/child_process.h"
+#include "machine/core_count.h"
 
 namespace weft {
 namespace {
 
-std::string find_on_path(std::string_view program) {
+std::string find_mpirun() {
   const char* path = std::getenv("PATH");
-  std::string_view rest = path == nullptr ? "" : path;
-  while (!rest.empty()) {
-    const std::size_t end = rest.find(':');
-    const std::string candidate = (std::filesystem::path(rest.substr(0, end)) / program).string();
-    if (::access(candidate.c_str(), X_OK) == 0) return candidate;
-    rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
-  }
-  throw_user_error(
-      "--launch mpi needs {}, which is not on PATH; install Open MPI (Debian: apt-get install "
-      "openmpi-bin), or use --launch threads",
-      program);
-}
-
-int num_usable_cores() {
-  cpu_set_t cores;
-  if (::sched_getaffinity(0, sizeof(cores), &cores) != 0) return 1;
-  return CPU_COUNT(&cores);
-}
-
-sigset_t signals_of_a_job() {
-  sigset_t signals;
-  ::sigemptyset(&signals);
-  for (const int signal : {SIGTERM, SIGUSR1, SIGINT, SIGCHLD}) ::sigaddset(&signals, signal);
-  return signals;
+  const auto found = find_program("mpirun", path == nullptr ? "" : path);
+  WEFT_USER_CHECK(found.has_value(),
+                  "--launch mpi needs mpirun, which is not on PATH; install Open MPI (Debian: "
+                  "apt-get install openmpi-bin), or use --launch threads");
+  return found->string();
 }
 
 // In the child, between fork and exec. A group of its own: Ctrl-C in a terminal reaches weft alone,
@@ -74,7 +55,7 @@ int follow(pid_t mpirun, const sigset_t& signals) {
     if (signal == SIGINT && ++num_interrupts > 1) {
       log_warn("interrupted again: ending the job at once");
       ::kill(mpirun, SIGTERM);
-    } else if (signal == SIGINT || signal == SIGTERM || signal == SIGUSR1) {
+    } else if (signal > 0 && signal != SIGCHLD) {
       if (signal == SIGINT) log_info("interrupted: the step is finished and saved first");
       ::kill(mpirun, SIGUSR1);  // mpirun passes it on to every rank
     }
@@ -100,11 +81,12 @@ std::vector<std::string> root_variables() {
 }
 
 int run_mpi_job(const MpiJob& job) {
-  const auto command = mpirun_command(find_on_path("mpirun"), job, num_usable_cores());
+  const auto command = mpirun_command(find_mpirun(), job, count_cores(system_text()).usable());
   if (::geteuid() == 0) {
     for (const std::string& name : root_variables()) ::setenv(name.c_str(), "1", 1);
   }
-  const sigset_t signals = signals_of_a_job();
+  sigset_t signals = stop_signals_in_use();
+  ::sigaddset(&signals, SIGCHLD);
   sigset_t before;
   ::sigprocmask(SIG_BLOCK, &signals, &before);
   const pid_t parent = ::getpid();

@@ -1,6 +1,6 @@
 // What both programs share: parsing with good messages, and the one place where errors become exit
 // codes. Exit codes: 0 finished, 1 failed (the reason is the last line), 2 wrong usage,
-// configuration or data.
+// configuration or data; a command may end with one of its own (75: stopped, resumable).
 #pragma once
 
 #include <CLI/CLI.hpp>

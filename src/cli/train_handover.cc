@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/stop_signals.h"
 #include "cli/mpi_launch.h"
 #include "cli/program.h"
 #include "comm/launch_place.h"
@@ -21,11 +22,15 @@
 namespace weft {
 namespace {
 
-std::filesystem::path engine_path() {
+std::filesystem::path own_file() {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  WEFT_USER_CHECK(!error, "cannot find this program's own folder: {}", error.message());
-  const auto engine = self.parent_path() / "weft-engine";
+  WEFT_USER_CHECK(!error, "cannot find this program's own file: {}", error.message());
+  return self;
+}
+
+std::filesystem::path engine_path() {
+  const auto engine = own_file().parent_path() / "weft-engine";
   WEFT_USER_CHECK(
       std::filesystem::exists(engine),
       "training needs weft-engine beside weft, but '{}' does not exist; build it with ./run build "
@@ -37,9 +42,7 @@ std::filesystem::path engine_path() {
 // weft-engine takes about a second to load. A signal that arrives meanwhile waits until it has its
 // handlers and unblocks these.
 void hold_back_signals() {
-  sigset_t signals;
-  ::sigemptyset(&signals);
-  for (const int signal : {SIGTERM, SIGUSR1, SIGINT}) ::sigaddset(&signals, signal);
+  const sigset_t signals = stop_signals_in_use();
   ::sigprocmask(SIG_BLOCK, &signals, nullptr);
 }
 
@@ -80,12 +83,9 @@ void train(const std::vector<std::string>& arguments) {
                   to_string(place.launcher), place.evidence);
   const int num_ranks = num_ranks_of(launch);
   static_cast<void>(engine_path());  // says what to build if it is missing, once
-  std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  WEFT_USER_CHECK(!error, "cannot find this program's own file: {}", error.message());
   std::fflush(nullptr);
   std::exit(run_mpi_job(
-      {.program = self.string(), .arguments = launch.arguments, .num_ranks = num_ranks}));
+      {.program = own_file().string(), .arguments = launch.arguments, .num_ranks = num_ranks}));
 }
 
 }  // namespace

@@ -2,14 +2,14 @@
 
 #include <csignal>
 #include <cstring>
-#include <initializer_list>
 
 #include <unistd.h>
+
+#include "base/stop_signals.h"
 
 namespace weft {
 namespace {
 
-constexpr int kStopSignals[] = {SIGTERM, SIGUSR1, SIGHUP, SIGINT};
 constexpr int kExitInterrupted = 128 + SIGINT;
 
 // Lock-free for signal handlers and threads alike.
@@ -33,18 +33,14 @@ void on_stop_signal(int signal) {
 }  // namespace
 
 void install_stop_signals() {
-  sigset_t stop_signals;
-  ::sigemptyset(&stop_signals);
-  for (const int signal : kStopSignals) {
-    struct sigaction previous{};
-    ::sigaction(signal, nullptr, &previous);
-    if (previous.sa_handler == SIG_IGN) continue;
+  const sigset_t stop_signals = stop_signals_in_use();
+  for (int signal = 1; signal < NSIG; ++signal) {
+    if (::sigismember(&stop_signals, signal) != 1) continue;
     struct sigaction action{};
     action.sa_handler = on_stop_signal;
     action.sa_flags = SA_RESTART;  // no read or write is to fail because of a request
     ::sigemptyset(&action.sa_mask);
     ::sigaction(signal, &action, nullptr);
-    ::sigaddset(&stop_signals, signal);
   }
   ::sigprocmask(SIG_UNBLOCK, &stop_signals, nullptr);
 }

@@ -23,7 +23,7 @@ rank = os.environ.get("OMPI_COMM_WORLD_RANK", "none")
 size = os.environ.get("OMPI_COMM_WORLD_SIZE", "none")
 notes = pathlib.Path(os.environ["NOTES"])
 blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [])
-held = sorted(signal.Signals(s).name for s in blocked if s in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1))
+held = sorted(signal.Signals(s).name for s in blocked if s in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP))
 def saved(signum, frame):
     (notes / ("saved-" + rank)).write_text(signal.Signals(signum).name)
     time.sleep(0.3)
@@ -78,7 +78,7 @@ class Launch(unittest.TestCase):
         for launch in ([], ["--launch", "threads"], ["--launch=threads"]):
             code, output = self.run_to_end("--config", "a.toml", *launch, "--ranks", "3")
             self.assertEqual(code, 0, output)
-            self.assertEqual(self.note("none"), "none none SIGINT,SIGTERM,SIGUSR1 build "
+            self.assertEqual(self.note("none"), "none none SIGHUP,SIGINT,SIGTERM,SIGUSR1 build "
                              "train --config a.toml --ranks 3")
 
     def test_exit_codes_come_through(self):
@@ -106,12 +106,12 @@ class Launch(unittest.TestCase):
         code, output = self.run_to_end("--config", "a b.toml", "--launch", "mpi", "--ranks", "3", "--x.y", "z")
         self.assertEqual(code, 0, output)
         for rank in range(3):
-            self.assertEqual(self.note(rank), f"{rank} 3 SIGINT,SIGTERM,SIGUSR1 build "
+            self.assertEqual(self.note(rank), f"{rank} 3 SIGHUP,SIGINT,SIGTERM,SIGUSR1 build "
                              "train --config a b.toml --ranks 3 --x.y z")
 
     @unittest.skipUnless(MPIRUN, "no mpirun")
     def test_the_first_signal_lets_every_rank_save_and_75_comes_through(self):
-        for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGINT):
             for note in self.notes.iterdir():
                 note.unlink()
             job = self.start("--launch", "mpi", "--ranks", "3", FAKE_WAIT="1")

@@ -10,6 +10,7 @@
 #include "bench/harness/measure.h"
 #include "bench/harness/suite.h"
 #include "machine/work_clock.h"
+#include "memory/counting_allocator.h"
 
 namespace weft::bench {
 namespace {
@@ -125,6 +126,7 @@ Row threads_row(const Case& one, bool is_backward) {
 }
 
 int run(int argc, char** argv) {
+  install_counting_allocator();  // as in training: tensors reuse each other's memory
   Suite suite;
   for (const bool is_backward : {false, true}) {
     for (const std::int64_t head_dim : {64, 128}) {

@@ -34,9 +34,10 @@ struct DataConfig {
 };
 
 struct PlanConfig {
-  std::string strategy = "hdp";    // static | hdp-naive | hdp
+  std::string strategy = "hdp";    // one of strategy_names()
   Tokens capacity = Tokens(4096);  // per rank and micro-batch
   std::string cost;                // cost file; empty: the built-in estimate
+  std::int64_t steps_ahead = 1;    // planned while a step runs
   friend bool operator==(const PlanConfig&, const PlanConfig&) = default;
 };
 

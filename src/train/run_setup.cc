@@ -143,6 +143,7 @@ StepLoop RunSetup::make_loop() const {
   loop.wait_limit = wait_limit(config.comm);
   loop.checkpoints = {.folder = checkpoint_folder(config.train.out),
                       .keep_last = config.train.keep_last};
+  loop.plans_ahead = config.plan.steps_ahead;
   loop.save_interval = config.train.save_interval;
   loop.corpus_hash = corpus_.hash();
   loop.config = effective_config();

@@ -13,7 +13,7 @@
 
 #include "checkpoint/checkpoint_io.h"
 #include "checkpoint/run_position.h"
-#include "train/plan_feed.h"
+#include "train/plan_ahead.h"
 #include "train/step_metrics.h"
 #include "train/train_step.h"
 
@@ -31,6 +31,7 @@ struct StepLoop {
   LearningRateSchedule schedule;
   TrainStepOptions step_options;
   std::chrono::nanoseconds wait_limit = std::chrono::seconds(60);
+  std::int64_t plans_ahead = 1;
   double peak_flops_per_s = 1;  // of all ranks together, for MFU
 
   RunPosition start;                // where the feed stands too

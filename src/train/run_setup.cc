@@ -1,10 +1,10 @@
 #include "train/run_setup.h"
 
 #include <algorithm>
-#include <thread>
 
 #include "base/error.h"
 #include "cost/cpu_estimate.h"
+#include "machine/core_count.h"
 #include "train/resume.h"
 
 namespace weft {
@@ -12,11 +12,11 @@ namespace {
 
 // Of one rank, so that the ranks of this host fill its cores.
 std::int32_t settle_threads(const TrainConfig& config, std::int32_t ranks_on_host) {
-  const auto cores = static_cast<std::int64_t>(std::max(1u, std::thread::hardware_concurrency()));
+  const auto cores = static_cast<std::int64_t>(count_cores(system_text()).usable());
   const std::int64_t asked = config.train.threads_per_rank;
   WEFT_USER_CHECK(asked <= cores,
-                  "train.threads_per_rank is {}, but this machine has {} cores; set at most that, "
-                  "or 0 for cores / ranks",
+                  "train.threads_per_rank is {}, but this process may use {} cores; set at most "
+                  "that, or 0 for cores / ranks",
                   asked, cores);
   const std::int64_t share = std::max<std::int64_t>(1, cores / ranks_on_host);
   return static_cast<std::int32_t>(asked > 0 ? asked : share);

@@ -272,7 +272,7 @@ std::vector<ConfigField> run_fields() {
       {.section = "train",
        .name = "attention",
        .ref = WEFT_FIELD(train.attention),
-       .help = "kernel: tiles on the BLAS, or the plain reference",
+       .help = "kernel: blocks in vectors of the processor, or the plain reference",
        .choices = {"blocked", "reference"},
        .also_called = {"attn_implementation"}},
       {.section = "train",

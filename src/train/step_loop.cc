@@ -133,7 +133,7 @@ RankLoop::RankLoop(const StepLoop& loop, const SequenceSource& source, PlanFeed*
     : loop_(loop),
       comm_(comm),
       parameters_(loop.model, loop.dtype),
-      kernel_(make_attention_kernel(loop.attention)),
+      kernel_(make_attention_kernel(loop.attention, loop.threads_per_rank)),
       decoder_(loop.model, parameters_, *kernel_),
       optimizer_(parameters_, loop.optimizer),
       state_{.comm = comm,

@@ -41,6 +41,11 @@ struct PlanConfig {
   friend bool operator==(const PlanConfig&, const PlanConfig&) = default;
 };
 
+struct MemoryConfig {
+  std::string recompute = "none";  // none | attention | full
+  friend bool operator==(const MemoryConfig&, const MemoryConfig&) = default;
+};
+
 struct OptimizerConfig {
   double lr = 3e-4;      // peak
   double min_lr = 3e-5;  // at the last step
@@ -81,6 +86,7 @@ struct TrainConfig {
   ModelConfig model;  // vocab_size 0: the corpus tokenizer's
   DataConfig data;
   PlanConfig plan;
+  MemoryConfig memory;
   OptimizerConfig optimizer;
   RunConfig train;
   CommConfig comm;

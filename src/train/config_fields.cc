@@ -160,6 +160,13 @@ std::vector<ConfigField> data_and_plan_fields() {
        .help = "steps that are planned while one runs",
        .range = kStepsAhead,
        .also_called = {"prefetch", "prefetch_depth", "prefetch_factor"}},
+      {.section = "memory",
+       .name = "recompute",
+       .ref = WEFT_FIELD(memory.recompute),
+       .help = "what backward computes again instead of keeping it",
+       .choices = {"none", "attention", "full"},
+       .also_called = {"recompute_granularity", "gradient_checkpointing",
+                       "activation_checkpointing"}},
   };
 }
 

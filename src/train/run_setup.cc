@@ -39,13 +39,17 @@ CostModel cost_model_of(const TrainConfig& config) {
   const ModelConfig& model = config.model;
   if (config.plan.cost.empty()) {
     const bool wide = parse_dtype(config.train.dtype, "train.dtype") == at::kDouble;
-    return estimate_cpu_cost({.num_layers = model.num_layers,
-                              .hidden_size = model.hidden_size,
-                              .query_size = model.num_heads * model.head_dim,
-                              .kv_size = model.num_kv_heads * model.head_dim,
-                              .intermediate_size = model.intermediate_size,
-                              .vocab_size = model.vocab_size,
-                              .element_bytes = wide ? 8 : 4});
+    CostModel cost = estimate_cpu_cost({.num_layers = model.num_layers,
+                                        .hidden_size = model.hidden_size,
+                                        .query_size = model.num_heads * model.head_dim,
+                                        .kv_size = model.num_kv_heads * model.head_dim,
+                                        .intermediate_size = model.intermediate_size,
+                                        .vocab_size = model.vocab_size,
+                                        .element_bytes = wide ? 8 : 4});
+    // Backward runs the whole forward again. What attention alone adds is left out: it is no fixed
+    // share of backward.
+    if (config.memory.recompute == "full") cost.backward_ratio += 1;
+    return cost;
   }
   CostModel cost = load_cost_model(config.plan.cost);
   WEFT_USER_CHECK(cost.num_layers == model.num_layers,
@@ -126,6 +130,7 @@ StepLoop RunSetup::make_loop() const {
   loop.model = config.model;
   loop.dtype = parse_dtype(config.train.dtype, "train.dtype");
   loop.attention = config.train.attention;
+  loop.recompute = parse_recompute(config.memory.recompute);
   loop.num_ranks = static_cast<std::int32_t>(config.train.ranks);
   loop.threads_per_rank = threads_per_rank_;
   loop.num_steps = config.train.steps;

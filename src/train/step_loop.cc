@@ -134,7 +134,7 @@ RankLoop::RankLoop(const StepLoop& loop, const SequenceSource& source, PlanFeed*
       comm_(comm),
       parameters_(loop.model, loop.dtype),
       kernel_(make_attention_kernel(loop.attention, loop.threads_per_rank)),
-      decoder_(loop.model, parameters_, *kernel_),
+      decoder_(loop.model, parameters_, *kernel_, loop.recompute),
       optimizer_(parameters_, loop.optimizer),
       state_{.comm = comm,
              .source = source,

@@ -23,6 +23,7 @@ struct StepLoop {
   ModelConfig model;
   at::ScalarType dtype = at::kFloat;
   std::string attention = "blocked";
+  Recompute recompute = Recompute::kNone;
   std::int32_t num_ranks = 1;
   std::int32_t threads_per_rank = 1;
   std::int64_t num_steps = 1;  // of the run, those before `start` included

@@ -28,7 +28,7 @@ def direct_deps(cmake_text):
                 if word in ("LIBS", "SOURCES", "EXACT", "TORCH", "NAME"):
                     break
                 listed.append(word)
-        deps[name] = listed
+        deps[name] = deps.get(name, []) + listed  # one call per way to build it
     return deps
 
 
@@ -59,7 +59,8 @@ def main():
         if folder.name not in ORDER:
             errors.append(f"src/{folder.name}: not a room of the house")
         for cmake in folder.rglob("CMakeLists.txt"):
-            deps.update(direct_deps(cmake.read_text()))
+            for name, listed in direct_deps(cmake.read_text()).items():
+                deps[name] = deps.get(name, []) + listed
     for folder in ORDER:
         for path in sorted((src / folder).rglob("*.[hc]*")):
             if path.suffix not in (".h", ".cc"):

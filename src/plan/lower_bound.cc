@@ -7,6 +7,7 @@
 
 #include "cost/micro_batch_time.h"
 #include "plan/bound_terms.h"
+#include "plan/crowded_time.h"
 
 namespace weft {
 namespace {
@@ -29,7 +30,8 @@ class Bounds {
     bound.work = work();
     bound.longest = safe(terms_.best_time_ns(sequences_.front().tokens));
     bound.in_turn = in_turn();
-    bound.spread = spread(std::max({bound.work, bound.longest, bound.in_turn}));
+    bound.crowded = crowded(std::max({bound.work, bound.longest, bound.in_turn}));
+    bound.spread = spread(std::max({bound.work, bound.longest, bound.in_turn, bound.crowded}));
     if (is_memory_uneven) bound.memory = memory();
     return bound;
   }
@@ -39,6 +41,12 @@ class Bounds {
     const auto ns = static_cast<double>(all_layers(cost_, layer_ns).value());
     return Nanoseconds(
         std::max<std::int64_t>(0, static_cast<std::int64_t>(ns * (1 - kRoundingShare)) - 1));
+  }
+
+  // Of one layer forward.
+  double in_layer(Nanoseconds time) const {
+    return static_cast<double>(time.value()) /
+           (static_cast<double>(cost_.num_layers) * (1 + cost_.backward_ratio));
   }
 
   // Speed-weighted busy time that no plan avoids: area_ whatever the degrees, exposed_ when each
@@ -77,6 +85,21 @@ class Bounds {
     return safe(least);
   }
 
+  // 0 when the longest sequences end within `known`.
+  Nanoseconds crowded(Nanoseconds known) const {
+    std::array<CrowdJob, kMostCrowdJobs> jobs;
+    const std::size_t count = std::min(jobs.size(), sequences_.size());
+    const std::int64_t all = terms_.all_capacity().value();
+    std::int64_t held = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      jobs[i].tokens = sequences_[i].tokens.value();
+      held += jobs[i].tokens;
+    }
+    if (held <= all) return Nanoseconds(0);  // side by side
+    for (std::size_t i = 0; i < count; ++i) jobs[i].ns = terms_.best_time_ns(sequences_[i].tokens);
+    return safe(crowded_time(std::span(jobs).first(count), all, in_layer(known)));
+  }
+
   Nanoseconds in_turn() const {
     const Tokens all = terms_.all_capacity();
     std::vector<double> best;  // best_time_ns of the longest ones
@@ -108,9 +131,7 @@ class Bounds {
   // Whether a makespan of `limit` is impossible, because the work at the degrees that it needs does
   // not fit. Degrees can only be raised for `candidates`.
   bool too_short(Nanoseconds limit, std::span<const Tokens> candidates) const {
-    const double layer_ns = static_cast<double>(limit.value()) /
-                            (static_cast<double>(cost_.num_layers) * (1 + cost_.backward_ratio));
-    const double roomy = layer_ns * (1 + kRoundingShare);
+    const double roomy = in_layer(limit) * (1 + kRoundingShare);
     double exposed = exposed_;
     std::int32_t degree = 1;
     for (const Tokens tokens : candidates) {  // ascending: the least degree does not fall
@@ -127,18 +148,17 @@ class Bounds {
   }
 
   Nanoseconds spread(Nanoseconds known) const {
-    const double layer_ns = static_cast<double>(known.value()) /
-                            (static_cast<double>(cost_.num_layers) * (1 + cost_.backward_ratio));
+    const double known_ns = in_layer(known);
     std::vector<Tokens> candidates;
     const Tokens whole = terms_.largest_capacity();
     for (std::size_t i = sequences_.size(); i-- > 0;) {
       const Tokens tokens = sequences_[i].tokens;
       // Whole ones take longer the longer they are: only when the longest is too slow do all count.
-      if (tokens <= whole && terms_.time_ns(whole, 1) <= layer_ns) {
+      if (tokens <= whole && terms_.time_ns(whole, 1) <= known_ns) {
         while (i > 0 && sequences_[i - 1].tokens <= whole) --i;
         continue;
       }
-      if (terms_.time_ns(tokens, terms_.smallest(tokens)) > layer_ns) candidates.push_back(tokens);
+      if (terms_.time_ns(tokens, terms_.smallest(tokens)) > known_ns) candidates.push_back(tokens);
     }
     if (candidates.empty() || !too_short(known, candidates)) return Nanoseconds(0);
     std::int64_t low = known.value();  // impossible

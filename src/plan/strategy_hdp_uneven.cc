@@ -1,10 +1,13 @@
 // Strategy "hdp" for ranks of unequal speed or memory.
 //
-// Ranks are taken in order of capacity / speed (the tokens a rank can hold for each unit of its
-// speed): like ranks fill and end together. Longest sequence first, each takes of several windows
-// in that order the one that wastes the least rank time. Whole sequences then fill gaps and level
-// the ends, each rank by its own speed and memory.
+// Ranks are taken in order of memory, speeds mixed: a group of ranks of like memory sends the least
+// for what it holds, and its members share the work by their speeds (uneven_group.h). Longest
+// sequence first, each takes of all windows in that order, at several start times, the one that
+// uses up the least: every rank has a price for its time, made of its speed and its memory. Whole
+// sequences then fill gaps and level the ends, each rank by its own speed and memory. Several
+// prices are tried.
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <numeric>
 #include <vector>
@@ -17,28 +20,47 @@
 namespace weft {
 namespace {
 
-constexpr std::size_t kNumStarts = 6;    // start times tried for a sequence
-constexpr std::size_t kNumWindows = 12;  // places in the order of ranks tried for each
+constexpr std::size_t kNumStarts = 12;   // start times tried for a sequence
+constexpr std::size_t kNumWindows = 64;  // places in the order of ranks tried for each
 constexpr std::array<double, 3> kStretches{1.0, 1.12, 1.3};  // held tokens over the sequence's
-constexpr double kGapWeight = 0.5;  // of a gap that whole sequences may fill
+constexpr double kLateWeight = 4;                            // of rank time after the goal
+
+struct Trial {
+  double memory_price = 0.5;  // share of memory in the price of a rank's time
+  double gap_weight = 0.5;    // of a gap that whole sequences may fill
+  double goal = 1;            // makespan aimed at, over the bound
+};
+constexpr std::array<Trial, 6> kTrials{{{0.5, 0.5, 1.0},
+                                        {0.8, 0.5, 1.02},
+                                        {0.2, 0.5, 1.02},
+                                        {0.5, 0.25, 1.04},
+                                        {0.8, 1.0, 1.0},
+                                        {0.95, 0.5, 1.06}}};
 
 class UnevenPlacement {
  public:
-  UnevenPlacement(const PlanRequest& request, const StepPlan& plan)
-      : cost_(request.cost), plan_(plan), goal_(plan.lower_bound.value()) {
+  UnevenPlacement(const PlanRequest& request, const StepPlan& plan, const Trial& trial)
+      : cost_(request.cost),
+        plan_(plan),
+        trial_(trial),
+        goal_(static_cast<double>(plan.lower_bound.value()) * trial.goal),
+        all_layers_(request.cost.num_layers * (1 + request.cost.backward_ratio)) {
     const ClusterSpec& cluster = request.cluster;
     const auto num_ranks = static_cast<std::size_t>(plan.num_ranks);
-    order_.resize(num_ranks);
-    std::iota(order_.begin(), order_.end(), 0);
+    double all_speed = 0;
+    double all_held = 0;
     for (std::size_t r = 0; r < num_ranks; ++r) {
       const Rank rank(static_cast<std::int64_t>(r));
       members_.push_back({.speed = cluster.speed_of(rank),
                           .capacity = cluster.capacity_of(rank, plan.capacity).value()});
+      all_speed += members_[r].speed;
+      all_held += static_cast<double>(members_[r].capacity);
     }
-    std::stable_sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
-      return static_cast<double>(members_[a].capacity) * members_[b].speed >
-             static_cast<double>(members_[b].capacity) * members_[a].speed;
-    });
+    for (const Member& member : members_) {
+      prices_.push_back((1 - trial.memory_price) * member.speed / all_speed +
+                        trial.memory_price * static_cast<double>(member.capacity) / all_held);
+    }
+    order_ranks();
     ends_.resize(num_ranks);
   }
 
@@ -46,17 +68,13 @@ class UnevenPlacement {
   void place(std::int32_t sequence_idx, StripSchedule& schedule) {
     best_ = {};
     tokens_ = plan_.sequences[static_cast<std::size_t>(sequence_idx)].tokens;
-    std::vector<std::int64_t> sorted(ends_);
-    std::sort(sorted.begin(), sorted.end());
-    sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
-    std::size_t tried = 0;
-    for (std::size_t at = 0; at < sorted.size() && tried < kNumStarts;) {
-      const bool is_enough = try_start(sorted[at]);
-      tried += is_enough ? 1 : 0;
-      const std::size_t step = is_enough ? (sorted.size() - at) / (kNumStarts - tried + 1) : 0;
-      at +=
-          std::max<std::size_t>(step, is_enough ? 1 : std::max<std::size_t>(1, sorted.size() / 64));
-      if (at >= sorted.size() && tried == 0) at = sorted.size() - 1;
+    work_ns_ = cost_.attention_ns_per_pair * static_cast<double>(causal_work({0, tokens_.value()}));
+    const std::vector<std::int64_t> starts = possible_starts();
+    std::size_t step = 1;
+    for (std::size_t tried = 0, at = 0; tried < kNumStarts && at < starts.size(); ++tried) {
+      try_start(starts[at]);
+      at += step;
+      if (tried >= kNumStarts / 2) step *= 2;
     }
     commit(sequence_idx, schedule);
   }
@@ -71,135 +89,195 @@ class UnevenPlacement {
 
  private:
   struct Choice {
-    double waste = std::numeric_limits<double>::infinity();
-    std::vector<std::size_t> ranks;  // in order of capacity / speed
-    UnevenShares shares;
+    double cost = std::numeric_limits<double>::infinity();
+    std::vector<std::size_t> ranks;
     std::int64_t start = 0;
   };
+  // Sums over the first i free ranks.
+  struct Sums {
+    std::int64_t held = 0;
+    double speed = 0;
+    double price = 0;
+    double priced_end = 0;
+  };
 
-  // Groups of ranks that are free at `start`; false when those do not hold the sequence.
-  bool try_start(std::int64_t start) {
+  // By memory, most first; ranks of the same memory so that any stretch of them has the mean speed:
+  // by speed, then dealt in the order of reversed bits.
+  void order_ranks() {
+    order_.resize(members_.size());
+    std::iota(order_.begin(), order_.end(), 0);
+    std::stable_sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
+      return members_[a].capacity != members_[b].capacity
+                 ? members_[a].capacity > members_[b].capacity
+                 : members_[a].speed > members_[b].speed;
+    });
+    for (std::size_t begin = 0, end = 0; begin < order_.size(); begin = end) {
+      while (end < order_.size() &&
+             members_[order_[end]].capacity == members_[order_[begin]].capacity)
+        ++end;
+      const std::size_t size = end - begin;
+      std::size_t bits = 0;
+      while ((std::size_t{1} << bits) < size) ++bits;
+      const std::vector<std::size_t> sorted(order_.begin() + static_cast<std::ptrdiff_t>(begin),
+                                            order_.begin() + static_cast<std::ptrdiff_t>(end));
+      std::size_t at = begin;
+      for (std::size_t i = 0; i < std::size_t{1} << bits; ++i) {
+        std::size_t reversed = 0;
+        for (std::size_t bit = 0; bit < bits; ++bit) reversed |= (i >> bit & 1) << (bits - 1 - bit);
+        if (reversed < size) order_[at++] = sorted[reversed];
+      }
+    }
+  }
+
+  // Ends of ranks from the first at which the free ranks hold the sequence, ascending.
+  std::vector<std::int64_t> possible_starts() {
+    by_end_.resize(ends_.size());
+    std::iota(by_end_.begin(), by_end_.end(), 0);
+    std::sort(by_end_.begin(), by_end_.end(),
+              [&](std::size_t a, std::size_t b) { return ends_[a] < ends_[b]; });
+    std::vector<std::int64_t> starts;
+    std::int64_t held = 0;
+    for (const std::size_t rank : by_end_) {
+      held += members_[rank].capacity;
+      if (held < tokens_.value()) continue;
+      if (starts.empty() || starts.back() != ends_[rank]) starts.push_back(ends_[rank]);
+    }
+    return starts;
+  }
+
+  void try_start(std::int64_t start) {
     free_.clear();
-    held_.assign(1, 0);
+    sums_.assign(1, {});
     for (const std::size_t rank : order_) {
       if (ends_[rank] > start) continue;
       free_.push_back(rank);
-      held_.push_back(held_.back() + members_[rank].capacity);
+      Sums next = sums_.back();
+      next.held += members_[rank].capacity;
+      next.speed += members_[rank].speed;
+      next.price += prices_[rank];
+      next.priced_end += prices_[rank] * static_cast<double>(ends_[rank]);
+      sums_.push_back(next);
     }
-    if (held_.back() < tokens_.value()) return false;
-    const std::int64_t slack = held_.back() - tokens_.value();
-    for (std::size_t w = 0; w < kNumWindows; ++w) {
-      // Windows that begin after up to `slack` tokens of capacity.
-      const std::int64_t before =
-          slack / static_cast<std::int64_t>(kNumWindows - 1) * static_cast<std::int64_t>(w);
-      const auto begin = static_cast<std::size_t>(
-          std::upper_bound(held_.begin(), held_.end(), before) - held_.begin() - 1);
+    const std::size_t step = std::max<std::size_t>(1, free_.size() / kNumWindows);
+    for (std::size_t begin = 0; begin < free_.size(); begin += step) {
+      if (sums_.back().held - sums_[begin].held < tokens_.value()) break;
       for (const double stretch : kStretches) {
-        const auto wanted = held_[begin] + static_cast<std::int64_t>(
-                                               stretch * static_cast<double>(tokens_.value()));
-        if (stretch > 1 && wanted > held_.back()) break;
+        const auto wanted = sums_[begin].held + static_cast<std::int64_t>(
+                                                    stretch * static_cast<double>(tokens_.value()));
+        if (wanted > sums_.back().held) break;
         const auto end = static_cast<std::size_t>(
-            std::lower_bound(held_.begin(), held_.end(), wanted) - held_.begin());
+            std::partition_point(sums_.begin(), sums_.end(),
+                                 [&](const Sums& sums) { return sums.held < wanted; }) -
+            sums_.begin());
         if (static_cast<std::int64_t>(end - begin) > tokens_.value()) continue;
-        try_window(begin, end);
+        if (end - begin >= 2) try_window(begin, end, start);
       }
-      if (slack == 0) break;
     }
-    return true;
   }
 
-  void try_window(std::size_t begin, std::size_t end) {
-    window_.clear();
-    std::int64_t start = 0;
-    double speed = 0;
-    double idle = 0;
-    for (std::size_t i = begin; i < end; ++i) {
-      const Member& member = members_[free_[i]];
-      window_.push_back(member);
-      start = std::max(start, ends_[free_[i]]);
-      speed += member.speed;
-      idle -= member.speed * static_cast<double>(ends_[free_[i]]);
-    }
-    if (window_.size() < 2) return;
-    const UnevenShares shares = uneven_shares(cost_, tokens_, window_);
-    idle += speed * static_cast<double>(start);
-    const double late = static_cast<double>(std::max<std::int64_t>(0, start + shares.time - goal_));
-    // Rank time taken, whatever is done in it: for one sequence the least taken is the least
-    // wasted.
-    const double waste =
-        speed * static_cast<double>(shares.time) + kGapWeight * idle + late * speed * 4;
-    if (waste >= best_.waste) return;
-    best_ = {.waste = waste,
-             .ranks = {free_.begin() + static_cast<std::ptrdiff_t>(begin),
-                       free_.begin() + static_cast<std::ptrdiff_t>(end)},
-             .shares = shares,
-             .start = start};
+  // About the slot's time in a window of the free ranks, all layers.
+  double time_in(std::size_t begin, std::size_t end) const {
+    const auto degree = static_cast<double>(end - begin);
+    const double speed = sums_[end].speed - sums_[begin].speed;
+    const auto tokens = static_cast<double>(tokens_.value());
+    const auto held = static_cast<double>(sums_[end].held - sums_[begin].held);
+    const double largest = static_cast<double>(members_[free_[begin]].capacity) * tokens / held;
+    const double exchange = (degree - 1) * (cost_.hop_fixed_ns + cost_.hop_ns_per_token * largest);
+    const double linear = cost_.linear_ns_per_token * tokens + cost_.fixed_ns * degree;
+    return all_layers_ *
+           std::max((linear + work_ns_) / speed, (linear + work_ns_ / degree) / speed + exchange);
+  }
+
+  void try_window(std::size_t begin, std::size_t end, std::int64_t start) {
+    const double time = time_in(begin, end);
+    const double price = sums_[end].price - sums_[begin].price;
+    const double idle =
+        price * static_cast<double>(start) - (sums_[end].priced_end - sums_[begin].priced_end);
+    const double late = std::max(0.0, static_cast<double>(start) + time - goal_);
+    const double cost = price * time + trial_.gap_weight * idle + late * price * kLateWeight;
+    if (cost >= best_.cost) return;
+    best_.cost = cost;
+    best_.ranks.assign(free_.begin() + static_cast<std::ptrdiff_t>(begin),
+                       free_.begin() + static_cast<std::ptrdiff_t>(end));
   }
 
   void commit(std::int32_t sequence_idx, StripSchedule& schedule) {
+    std::sort(best_.ranks.begin(), best_.ranks.end());
     window_.clear();
-    for (const std::size_t rank : best_.ranks) window_.push_back(members_[rank]);
-    const std::vector<std::int64_t> tokens =
-        whole_tokens(tokens_, window_, best_.shares.tokens_per_speed);
-    std::vector<std::size_t> by_rank(tokens.size());
-    std::iota(by_rank.begin(), by_rank.end(), 0);
-    std::sort(by_rank.begin(), by_rank.end(),
-              [&](std::size_t a, std::size_t b) { return best_.ranks[a] < best_.ranks[b]; });
-    StripGroup group{.sequence_idx = sequence_idx, .start = best_.start, .ranks = {}, .tokens = {}};
+    std::int64_t start = 0;
+    for (const std::size_t rank : best_.ranks) {
+      window_.push_back(members_[rank]);
+      start = std::max(start, ends_[rank]);
+    }
+    UnevenCut cut = cut_unevenly(cost_, tokens_, window_);
+    StripGroup group{
+        .sequence_idx = sequence_idx, .start = start, .ranks = {}, .cut = std::move(cut.ranges)};
     const auto group_idx = static_cast<std::int32_t>(schedule.groups.size());
-    for (const std::size_t i : by_rank) {
-      const auto rank = static_cast<std::int32_t>(best_.ranks[i]);
-      std::int64_t& end = ends_[best_.ranks[i]];
-      if (end < best_.start) gaps_.push_back({best_.start - end, rank, group_idx});
-      end = best_.start + best_.shares.time;
-      group.ranks.push_back({rank, rank + 1});
-      group.tokens.push_back(tokens[i]);
+    for (const std::size_t rank : best_.ranks) {
+      const auto own = static_cast<std::int32_t>(rank);
+      if (ends_[rank] < start) gaps_.push_back({start - ends_[rank], own, group_idx});
+      ends_[rank] = start + cut.time;
+      group.ranks.push_back({own, own + 1});
     }
     schedule.groups.push_back(std::move(group));
   }
 
   const CostModel& cost_;
   const StepPlan& plan_;
-  std::int64_t goal_;
-  std::vector<Member> members_;     // [num_ranks]
-  std::vector<std::size_t> order_;  // ranks by capacity / speed, descending
-  std::vector<std::int64_t> ends_;  // [num_ranks]
-  std::vector<std::size_t> free_;   // of one start time, in order
-  std::vector<std::int64_t> held_;  // capacity of the first i of free_
+  const Trial& trial_;
+  double goal_;
+  double all_layers_;
+  std::vector<Member> members_;      // [num_ranks]
+  std::vector<double> prices_;       // [num_ranks] of a rank's time
+  std::vector<std::size_t> order_;   // ranks by memory
+  std::vector<std::int64_t> ends_;   // [num_ranks]
+  std::vector<std::size_t> by_end_;  // ranks by end
+  std::vector<std::size_t> free_;    // of one start time, in order
+  std::vector<Sums> sums_;           // [free_ + 1]
   std::vector<Member> window_;
   std::vector<RankGap> gaps_;
   Tokens tokens_;
+  double work_ns_ = 0;  // attention of the sequence, one layer forward at speed 1
   Choice best_;
 };
 
-}  // namespace
-
-// Groups are committed one after the other, each behind all earlier ones on its ranks, so their
-// order of commitment is an order that all ranks agree with.
-void plan_hdp_uneven(const PlanRequest& request, StepPlan& plan) {
+StripSchedule schedule_uneven(const PlanRequest& request, const StepPlan& plan,
+                              const StripInput& input, std::size_t num_shared, const Trial& trial) {
   StripSchedule schedule;
-  StripInput input;
-  input.sequences = plan.sequences;
-  input.num_ranks = plan.num_ranks;
-  UnevenPlacement placement(request, plan);
-  Tokens largest;
-  for (std::int32_t r = 0; r < plan.num_ranks; ++r)
-    largest = std::max(largest, request.cluster.capacity_of(Rank(r), plan.capacity));
-  for (std::size_t i = 0; i < plan.sequences.size(); ++i) {
-    const auto idx = static_cast<std::int32_t>(i);
-    if (plan.sequences[i].tokens > largest) {
-      placement.place(idx, schedule);
-    } else {
-      input.whole.push_back(idx);
-    }
-  }
+  UnevenPlacement placement(request, plan, trial);
+  for (std::size_t i = 0; i < num_shared; ++i)
+    placement.place(static_cast<std::int32_t>(i), schedule);
   WholeFiller filler(input, request.cost, request.cluster, plan.capacity, schedule);
   std::vector<RankGap> gaps = placement.gaps();
   std::stable_sort(gaps.begin(), gaps.end(),
                    [](const RankGap& a, const RankGap& b) { return a.length > b.length; });
   for (const RankGap& gap : gaps) filler.fill_gap(gap);
   filler.level(placement.ends());
-  StripAssembly(plan).append(input, schedule);
+  return schedule;
+}
+
+}  // namespace
+
+// Groups are committed one after the other, each behind all earlier ones on its ranks, so their
+// order of commitment is an order that all ranks agree with.
+void plan_hdp_uneven(const PlanRequest& request, StepPlan& plan) {
+  StripInput input;
+  input.sequences = plan.sequences;
+  input.num_ranks = plan.num_ranks;
+  Tokens largest;
+  for (std::int32_t r = 0; r < plan.num_ranks; ++r)
+    largest = std::max(largest, request.cluster.capacity_of(Rank(r), plan.capacity));
+  std::size_t num_shared = 0;
+  while (num_shared < plan.sequences.size() && plan.sequences[num_shared].tokens > largest)
+    ++num_shared;
+  input.whole.resize(plan.sequences.size() - num_shared);
+  std::iota(input.whole.begin(), input.whole.end(), static_cast<std::int32_t>(num_shared));
+  StripSchedule best;
+  for (std::size_t t = 0; t < kTrials.size(); ++t) {
+    StripSchedule schedule = schedule_uneven(request, plan, input, num_shared, kTrials[t]);
+    if (t == 0 || schedule.makespan < best.makespan) best = std::move(schedule);
+  }
+  StripAssembly(plan).append(input, best);
 }
 
 }  // namespace weft

@@ -24,18 +24,18 @@ struct FreeInterval {
 class StripScheduler {
  public:
   StripScheduler(const StripInput& input, const CostModel& cost, const ClusterSpec& cluster,
-                 Tokens capacity, std::int64_t goal)
+                 Tokens capacity, std::int64_t goal, StripSchedule& result)
       : input_(input),
         goal_(goal),
+        result_(result),
         filler_(input, cost, cluster, capacity, result_),
         tasks_(input.tasks) {}
 
-  StripSchedule run() {
+  void run() {
     choose_order();
     place_all();
     give_ranks();
     fill_whole();
-    return std::move(result_);
   }
 
  private:
@@ -161,7 +161,7 @@ class StripScheduler {
       result_.groups.push_back({.sequence_idx = task.sequence_idx,
                                 .start = start,
                                 .ranks = take_free(task.degree, start, group),
-                                .tokens = {}});
+                                .cut = {}});
       running.emplace(start + task.duration, group);
     }
     for (; !running.empty(); running.pop())
@@ -183,7 +183,7 @@ class StripScheduler {
 
   const StripInput& input_;
   std::int64_t goal_;
-  StripSchedule result_;
+  StripSchedule& result_;
   WholeFiller filler_;  // appends to result_
   std::vector<GangTask> tasks_;
   std::vector<std::int64_t> starts_;  // [tasks]
@@ -193,9 +193,12 @@ class StripScheduler {
 
 }  // namespace
 
-StripSchedule schedule_strip(const StripInput& input, const CostModel& cost,
-                             const ClusterSpec& cluster, Tokens capacity, std::int64_t goal) {
-  return StripScheduler(input, cost, cluster, capacity, goal).run();
+void schedule_strip(const StripInput& input, const CostModel& cost, const ClusterSpec& cluster,
+                    Tokens capacity, std::int64_t goal, StripSchedule& result) {
+  result.groups.clear();
+  result.packs.clear();
+  result.makespan = 0;
+  StripScheduler(input, cost, cluster, capacity, goal, result).run();
 }
 
 }  // namespace weft

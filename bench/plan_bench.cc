@@ -1,6 +1,10 @@
 // Planning: how long it takes, and how far the plan is from its proven lower bound. Lengths are
 // those of `weft plan --workload NAME --seed 1`, capacity 8K, the cost is the fixed reference of a
 // 7B model. The limit of a time is the bar that the planner was built for, on one core.
+#if __has_include(<malloc.h>)
+#include <malloc.h>
+#endif
+
 #include <cmath>
 
 #include "base/random.h"
@@ -141,6 +145,11 @@ void add_quality(Suite& suite, const std::string& name, const Case& one, std::in
 }
 
 int run(int argc, char** argv) {
+#ifdef M_MMAP_MAX
+  // Memory that a plan gave back serves the next one: docs/bench.md says why.
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, -1);
+#endif
   Suite suite;
   const auto add_time = [&](const std::string& name, const Case& one, double bar_ms) {
     suite.add("plan/" + name, [=] { return planning_time(one, bar_ms); });

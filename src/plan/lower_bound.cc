@@ -8,6 +8,7 @@
 #include "cost/micro_batch_time.h"
 #include "plan/bound_terms.h"
 #include "plan/crowded_time.h"
+#include "plan/priced_bound.h"
 
 namespace weft {
 namespace {
@@ -21,9 +22,13 @@ class Bounds {
  public:
   Bounds(std::span<const SequenceSpec> sequences, const CostModel& cost, const ClusterSpec& cluster,
          Tokens capacity)
-      : sequences_(sequences), cost_(cost), terms_(cost, cluster, capacity) {}
+      : sequences_(sequences),
+        cost_(cost),
+        cluster_(cluster),
+        capacity_(capacity),
+        terms_(cost, cluster, capacity) {}
 
-  LowerBound compute(bool is_memory_uneven) {
+  LowerBound compute() {
     LowerBound bound;
     if (sequences_.empty()) return bound;
     sum_up();
@@ -32,7 +37,9 @@ class Bounds {
     bound.in_turn = in_turn();
     bound.crowded = crowded(std::max({bound.work, bound.longest, bound.in_turn}));
     bound.spread = spread(std::max({bound.work, bound.longest, bound.in_turn, bound.crowded}));
-    if (is_memory_uneven) bound.memory = memory();
+    if (!cluster_.memory.empty()) bound.memory = memory();
+    if (!cluster_.is_uniform())
+      bound.priced = safe(priced_bound_ns(sequences_, cost_, cluster_, capacity_));
     return bound;
   }
 
@@ -95,9 +102,16 @@ class Bounds {
       jobs[i].tokens = sequences_[i].tokens.value();
       held += jobs[i].tokens;
     }
-    if (held <= all) return Nanoseconds(0);  // side by side
+    // Side by side: the last rank of each may be nearly empty.
+    if (held + terms_.largest_capacity().value() * static_cast<std::int64_t>(count) <= all)
+      return Nanoseconds(0);
     for (std::size_t i = 0; i < count; ++i) jobs[i].ns = terms_.best_time_ns(sequences_[i].tokens);
-    return safe(crowded_time(std::span(jobs).first(count), all, in_layer(known)));
+    // Without a common memory of ranks, tokens are counted.
+    const bool is_even = cluster_.memory.empty();
+    const Crowd crowd{.num_ranks = is_even ? terms_.num_ranks() : all,
+                      .capacity = is_even ? terms_.largest_capacity().value() : 1,
+                      .enough = in_layer(known)};
+    return safe(crowded_time(std::span(jobs).first(count), crowd));
   }
 
   Nanoseconds in_turn() const {
@@ -236,6 +250,8 @@ class Bounds {
 
   std::span<const SequenceSpec> sequences_;
   const CostModel& cost_;
+  const ClusterSpec& cluster_;
+  Tokens capacity_;
   BoundTerms terms_;
   double area_ = 0;
   double exposed_ = 0;
@@ -246,7 +262,7 @@ class Bounds {
 
 LowerBound lower_bound(std::span<const SequenceSpec> sequences, const CostModel& cost,
                        const ClusterSpec& cluster, Tokens capacity) {
-  return Bounds(sequences, cost, cluster, capacity).compute(!cluster.memory.empty());
+  return Bounds(sequences, cost, cluster, capacity).compute();
 }
 
 }  // namespace weft

@@ -11,6 +11,7 @@
 // - spread: the least T for which the work still fits when every sequence takes at least the
 //   degree with which it alone can end within T
 // - memory: where ranks hold unequal amounts, work and held tokens weighed together
+// - priced: where ranks are unequal, every rank's time at the price of its speed or its memory
 #pragma once
 
 #include <algorithm>
@@ -29,7 +30,10 @@ struct LowerBound {
   Nanoseconds crowded;  // 0 where it is not above the others
   Nanoseconds spread;
   Nanoseconds memory;
-  Nanoseconds best() const { return std::max({work, longest, in_turn, crowded, spread, memory}); }
+  Nanoseconds priced;
+  Nanoseconds best() const {
+    return std::max({work, longest, in_turn, crowded, spread, memory, priced});
+  }
 };
 
 // REQUIRES: canonical order; every sequence fits on all ranks together. O(sequences + ranks), apart

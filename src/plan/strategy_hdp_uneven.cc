@@ -20,22 +20,20 @@
 namespace weft {
 namespace {
 
-constexpr std::size_t kNumStarts = 12;   // start times tried for a sequence
-constexpr std::size_t kNumWindows = 64;  // places in the order of ranks tried for each
+constexpr std::size_t kNumStarts = 8;    // start times tried for a sequence
+constexpr std::size_t kNumWindows = 512;  // places in the order of ranks tried for each
 constexpr std::array<double, 3> kStretches{1.0, 1.12, 1.3};  // held tokens over the sequence's
-constexpr double kLateWeight = 4;                            // of rank time after the goal
+constexpr std::size_t kFewMembers = 64;
+constexpr std::array<std::int64_t, 3> kMemorySteps{50, 16, 6};
+constexpr double kLateWeight = 4;  // of rank time after the goal
 
 struct Trial {
-  double memory_price = 0.5;  // share of memory in the price of a rank's time
-  double gap_weight = 0.5;    // of a gap that whole sequences may fill
-  double goal = 1;            // makespan aimed at, over the bound
+  double memory_price =
+      1;  // of a rank's time: its speed, or this times its memory where that is more
+  double gap_weight = 0.5;  // of a gap that whole sequences may fill
+  double goal = 1;          // makespan aimed at, over the bound
 };
-constexpr std::array<Trial, 6> kTrials{{{0.5, 0.5, 1.0},
-                                        {0.8, 0.5, 1.02},
-                                        {0.2, 0.5, 1.02},
-                                        {0.5, 0.25, 1.04},
-                                        {0.8, 1.0, 1.0},
-                                        {0.95, 0.5, 1.06}}};
+constexpr std::array<Trial, 3> kTrials{{{0.75, 0.2, 1.0}, {0.87, 0.2, 1.0}, {1.2, 0.5, 1.2}}};
 
 class UnevenPlacement {
  public:
@@ -47,20 +45,22 @@ class UnevenPlacement {
         all_layers_(request.cost.num_layers * (1 + request.cost.backward_ratio)) {
     const ClusterSpec& cluster = request.cluster;
     const auto num_ranks = static_cast<std::size_t>(plan.num_ranks);
-    double all_speed = 0;
-    double all_held = 0;
+    const bool has_memories = !cluster.memory.empty();
     for (std::size_t r = 0; r < num_ranks; ++r) {
       const Rank rank(static_cast<std::int64_t>(r));
       members_.push_back({.speed = cluster.speed_of(rank),
                           .capacity = cluster.capacity_of(rank, plan.capacity).value()});
-      all_speed += members_[r].speed;
-      all_held += static_cast<double>(members_[r].capacity);
     }
     for (const Member& member : members_) {
-      prices_.push_back((1 - trial.memory_price) * member.speed / all_speed +
-                        trial.memory_price * static_cast<double>(member.capacity) / all_held);
+      const double memory =
+          static_cast<double>(member.capacity) / static_cast<double>(plan.capacity.value());
+      prices_.push_back(std::max(member.speed, trial.memory_price * memory));
     }
-    order_ranks();
+    for (const std::int64_t num_steps : kMemorySteps) {
+      add_order(num_steps, true);
+      add_order(num_steps, false);
+      if (!has_memories) break;
+    }
     ends_.resize(num_ranks);
   }
 
@@ -72,7 +72,7 @@ class UnevenPlacement {
     const std::vector<std::int64_t> starts = possible_starts();
     std::size_t step = 1;
     for (std::size_t tried = 0, at = 0; tried < kNumStarts && at < starts.size(); ++tried) {
-      try_start(starts[at]);
+      for (const auto& order : orders_) try_start(starts[at], order);
       at += step;
       if (tried >= kNumStarts / 2) step *= 2;
     }
@@ -88,6 +88,10 @@ class UnevenPlacement {
   }
 
  private:
+  struct RankOrder {
+    std::vector<std::size_t> ranks;
+    std::vector<std::int64_t> most;  // [num_ranks]: largest memory in the rank's step
+  };
   struct Choice {
     double cost = std::numeric_limits<double>::infinity();
     std::vector<std::size_t> ranks;
@@ -101,30 +105,32 @@ class UnevenPlacement {
     double priced_end = 0;
   };
 
-  // By memory, most first; ranks of the same memory so that any stretch of them has the mean speed:
-  // by speed, then dealt in the order of reversed bits.
-  void order_ranks() {
-    order_.resize(members_.size());
-    std::iota(order_.begin(), order_.end(), 0);
-    std::stable_sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
-      return members_[a].capacity != members_[b].capacity
-                 ? members_[a].capacity > members_[b].capacity
-                 : members_[a].speed > members_[b].speed;
+  // By memory, most first, in so many steps of the capacity. Inside a step by speed, so that
+  // neighbours are alike; or mixed, so that any stretch of ranks has the mean speed (sorted by
+  // speed, then dealt in the order of reversed bits).
+  void add_order(std::int64_t num_steps, bool is_mixed) {
+    const std::int64_t step = std::max<std::int64_t>(1, plan_.capacity.value() / num_steps);
+    const auto level = [&](std::size_t rank) { return (members_[rank].capacity - 1) / step; };
+    std::vector<std::size_t> sorted(members_.size());
+    std::iota(sorted.begin(), sorted.end(), 0);
+    std::stable_sort(sorted.begin(), sorted.end(), [&](std::size_t a, std::size_t b) {
+      return level(a) != level(b) ? level(a) > level(b) : members_[a].speed > members_[b].speed;
     });
-    for (std::size_t begin = 0, end = 0; begin < order_.size(); begin = end) {
-      while (end < order_.size() &&
-             members_[order_[end]].capacity == members_[order_[begin]].capacity)
-        ++end;
+    RankOrder& order = orders_.emplace_back();
+    order.most.resize(members_.size());
+    for (std::size_t begin = 0, end = 0; begin < sorted.size(); begin = end) {
+      while (end < sorted.size() && level(sorted[end]) == level(sorted[begin])) ++end;
       const std::size_t size = end - begin;
+      std::int64_t most = 0;
+      for (std::size_t i = begin; i < end; ++i) most = std::max(most, members_[sorted[i]].capacity);
+      for (std::size_t i = begin; i < end; ++i) order.most[sorted[i]] = most;
       std::size_t bits = 0;
       while ((std::size_t{1} << bits) < size) ++bits;
-      const std::vector<std::size_t> sorted(order_.begin() + static_cast<std::ptrdiff_t>(begin),
-                                            order_.begin() + static_cast<std::ptrdiff_t>(end));
-      std::size_t at = begin;
       for (std::size_t i = 0; i < std::size_t{1} << bits; ++i) {
-        std::size_t reversed = 0;
-        for (std::size_t bit = 0; bit < bits; ++bit) reversed |= (i >> bit & 1) << (bits - 1 - bit);
-        if (reversed < size) order_[at++] = sorted[reversed];
+        std::size_t place = 0;
+        for (std::size_t bit = 0; bit < bits; ++bit) place |= (i >> bit & 1) << (bits - 1 - bit);
+        if (!is_mixed) place = i;
+        if (place < size) order.ranks.push_back(sorted[begin + place]);
       }
     }
   }
@@ -145,10 +151,10 @@ class UnevenPlacement {
     return starts;
   }
 
-  void try_start(std::int64_t start) {
+  void try_start(std::int64_t start, const RankOrder& order) {
     free_.clear();
     sums_.assign(1, {});
-    for (const std::size_t rank : order_) {
+    for (const std::size_t rank : order.ranks) {
       if (ends_[rank] > start) continue;
       free_.push_back(rank);
       Sums next = sums_.back();
@@ -170,26 +176,37 @@ class UnevenPlacement {
                                  [&](const Sums& sums) { return sums.held < wanted; }) -
             sums_.begin());
         if (static_cast<std::int64_t>(end - begin) > tokens_.value()) continue;
-        if (end - begin >= 2) try_window(begin, end, start);
+        if (end - begin >= 2) try_window(begin, end, start, order.most[free_[begin]]);
       }
     }
   }
 
-  // About the slot's time in a window of the free ranks, all layers.
-  double time_in(std::size_t begin, std::size_t end) const {
+  // About the slot's time in a window of the free ranks, of which none holds more than `most`; all
+  // layers.
+  double time_in(std::size_t begin, std::size_t end, std::int64_t most) const {
     const auto degree = static_cast<double>(end - begin);
     const double speed = sums_[end].speed - sums_[begin].speed;
     const auto tokens = static_cast<double>(tokens_.value());
     const auto held = static_cast<double>(sums_[end].held - sums_[begin].held);
-    const double largest = static_cast<double>(members_[free_[begin]].capacity) * tokens / held;
+    // In a small group the slowest member's own tokens can take longest.
+    double slowest = speed / degree;
+    if (end - begin <= kFewMembers) {
+      most = 0;
+      for (std::size_t i = begin; i < end; ++i) {
+        slowest = std::min(slowest, members_[free_[i]].speed);
+        most = std::max(most, members_[free_[i]].capacity);
+      }
+    }
+    const double largest = static_cast<double>(most) * tokens / held;
     const double exchange = (degree - 1) * (cost_.hop_fixed_ns + cost_.hop_ns_per_token * largest);
     const double linear = cost_.linear_ns_per_token * tokens + cost_.fixed_ns * degree;
     return all_layers_ *
-           std::max((linear + work_ns_) / speed, (linear + work_ns_ / degree) / speed + exchange);
+           std::max({(linear + work_ns_) / speed, (linear + work_ns_ / degree) / speed + exchange,
+                     linear / degree / slowest + exchange});
   }
 
-  void try_window(std::size_t begin, std::size_t end, std::int64_t start) {
-    const double time = time_in(begin, end);
+  void try_window(std::size_t begin, std::size_t end, std::int64_t start, std::int64_t most) {
+    const double time = time_in(begin, end, most);
     const double price = sums_[end].price - sums_[begin].price;
     const double idle =
         price * static_cast<double>(start) - (sums_[end].priced_end - sums_[begin].priced_end);
@@ -227,9 +244,9 @@ class UnevenPlacement {
   const Trial& trial_;
   double goal_;
   double all_layers_;
-  std::vector<Member> members_;      // [num_ranks]
-  std::vector<double> prices_;       // [num_ranks] of a rank's time
-  std::vector<std::size_t> order_;   // ranks by memory
+  std::vector<Member> members_;  // [num_ranks]
+  std::vector<double> prices_;   // [num_ranks] of a rank's time
+  std::vector<RankOrder> orders_;
   std::vector<std::int64_t> ends_;   // [num_ranks]
   std::vector<std::size_t> by_end_;  // ranks by end
   std::vector<std::size_t> free_;    // of one start time, in order

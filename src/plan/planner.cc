@@ -167,8 +167,7 @@ StepPlan make_plan(const PlanRequest& request) {
   plan.capacity = request.options.capacity;
   plan.num_layers = request.cost.num_layers;
   plan.weighting = request.options.weighting;
-  plan.sequences = request.sequences;
-  sort_canonically(plan.sequences);
+  plan.sequences = sorted_canonically(request.sequences);
 
   plan.lower_bound =
       lower_bound(plan.sequences, request.cost, request.cluster, plan.capacity).best();

@@ -133,7 +133,7 @@ StepPlan load_plan(const std::filesystem::path& path) {
   return decode_plan(file.bytes(), path.string());
 }
 
-void write_plan_json(std::ostream& out, const StepPlan& plan) {
+void write_plan_json(std::ostream& out, const StepPlan& plan, std::string_view more) {
   fmt::print(out, R"({{"format": "weft-plan", "version": {}, "hash": "{}", "step": {}, "seed": {},
 "strategy": {}, "num_ranks": {}, "capacity_tokens": {}, "num_layers": {}, "weighting": "{}",
 "rank_capacity_tokens": [{}], "num_slots": {}, "makespan_ns": {}, "lower_bound_ns": {}, "gap": {},
@@ -156,6 +156,7 @@ void write_plan_json(std::ostream& out, const StepPlan& plan) {
     write_list(out, micro_batches,
                [&](const MicroBatch& micro_batch) { write_micro_batch_json(out, micro_batch); });
   });
+  if (!more.empty()) out << ",\n" << more;
   out << "}\n";
 }
 

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <iosfwd>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "plan/step_plan.h"
@@ -28,7 +29,7 @@ void save_plan(const std::filesystem::path& path, const StepPlan& plan);  // ato
 StepPlan load_plan(const std::filesystem::path& path);
 
 // Streams JSON without building a document in memory. One object; stable keys in a fixed order.
-// REQUIRES: validate(plan) holds: totals are summed.
-void write_plan_json(std::ostream& out, const StepPlan& plan);
+// REQUIRES: validate(plan) holds: totals are summed. `more`: a further member, `"key": value`.
+void write_plan_json(std::ostream& out, const StepPlan& plan, std::string_view more = {});
 
 }  // namespace weft

@@ -231,6 +231,27 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(plan["num_ranks"], 6)
         self.assertEqual(len(plan["sequences"]), 21)
 
+    def test_plan_explains_one_sequence_as_text_and_as_json(self):
+        lengths = self.folder / "explained.txt"
+        lengths.write_text("6000\n" + "100\n" * 20)
+        plan = ("plan", "--lengths", lengths, "--ranks", "6", "--capacity", "1024")
+        shown = weft(*plan, "--explain", "0")
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        for line in ("sequence 0     6000 tokens, number 1 of 21", "degree         6 (at least 6)", "bound driven", "micro-batch"):
+            self.assertIn(line, shown.stdout)
+        made = json.loads(weft(*plan, "--explain", "7", "--json").stdout)
+        self.assertEqual(made["num_ranks"], 6)
+        self.assertEqual(made["explanation"]["id"], 7)
+        self.assertEqual(sum(part["tokens"] for part in made["explanation"]["parts"]), 100)
+        for sequence in ("21", "-1"):
+            unknown = weft(*plan, "--explain", sequence)
+            self.assertEqual(unknown.returncode, 2)
+            self.assertIn("ids from 0 to 20", unknown.stderr)
+            self.assertEqual(unknown.stdout, "")
+        several = weft(*plan, "--explain", "0", "--compare")
+        self.assertEqual(several.returncode, 2)
+        self.assertIn("--explain", several.stderr)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

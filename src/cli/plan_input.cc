@@ -130,6 +130,7 @@ ClusterSpec cluster_of(const PlanFlags& flags) {
     cluster.memory.resize(num_ranks, 1.0);
     cluster.memory[checked_rank(rank, "--dead", flags)] = 0;
   }
+  cluster.pipeline_stages = flags.pipeline_stages;
   validate(cluster);
   return cluster;
 }
@@ -208,6 +209,10 @@ void add_input_flags(CLI::App& plan, PlanFlags& flags) {
       ->type_name("RANK=SPEED");
   plan.add_option("--dead", flags.dead, "A rank that gets nothing; may be repeated")
       ->type_name("RANK");
+  plan.add_option("--pipeline-stages", flags.pipeline_stages,
+                  "Every rank is a pipeline of P devices that share its layers (default: 1)")
+      ->check(CLI::PositiveNumber)
+      ->type_name("P");
   plan.add_option("--capacity", flags.capacity,
                   "Tokens that a rank holds in one micro-batch, such as 8K")
       ->required()

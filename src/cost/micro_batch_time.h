@@ -36,5 +36,11 @@ Nanoseconds all_layers(const CostModel& cost, double layer_forward_ns);
 
 Nanoseconds micro_batch_time(const CostModel& cost, std::span<const RingShare> shares,
                              double speed);
+// The same for one layer forward, not rounded.
+double layer_forward_time_ns(const CostModel& cost, std::span<const RingShare> shares,
+                             double speed);
+// `num_layers` layers forward, or backward, rounded up.
+Nanoseconds forward_time(const CostModel& cost, double layer_forward_ns, std::int32_t num_layers);
+Nanoseconds backward_time(const CostModel& cost, double layer_forward_ns, std::int32_t num_layers);
 
 }  // namespace weft

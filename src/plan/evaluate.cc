@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "cost/micro_batch_time.h"
+#include "plan/pipeline_time.h"
 #include "plan/slot_order.h"
 
 namespace weft {
@@ -98,6 +99,57 @@ std::int64_t cross_node_links(const std::vector<Rank>& ring, const ClusterSpec& 
   return count;
 }
 
+// Slots one after another on each rank.
+void time_slots(const StepPlan& plan, const CostModel& cost, const SlotOrder& order,
+                const std::vector<double>& layer_ns, Evaluation& result) {
+  // The micro-batches of each slot, as (rank) lists in one array.
+  std::vector<std::size_t> first(result.slots.size() + 1);
+  for (const auto& micro_batches : plan.ranks) {
+    for (const MicroBatch& m : micro_batches) ++first[static_cast<std::size_t>(m.slot_idx) + 1];
+  }
+  for (std::size_t s = 0; s < result.slots.size(); ++s) first[s + 1] += first[s];
+  std::vector<std::size_t> next(first.begin(), first.end() - 1);
+  std::vector<std::size_t> members(first.back());
+  for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
+    for (const MicroBatch& m : plan.ranks[r])
+      members[next[static_cast<std::size_t>(m.slot_idx)]++] = r;
+  }
+
+  for (const std::int32_t slot_idx : order.slots) {
+    const auto s = static_cast<std::size_t>(slot_idx);
+    SlotTime& slot = result.slots[s];
+    for (std::size_t i = first[s]; i < first[s + 1]; ++i) {
+      slot.start = std::max(slot.start, result.ranks[members[i]].finish);
+    }
+    slot.end = slot.start;
+    add(slot.end, all_layers(cost, layer_ns[s]));
+    for (std::size_t i = first[s]; i < first[s + 1]; ++i)
+      result.ranks[members[i]].finish = slot.end;
+    result.makespan = std::max(result.makespan, slot.end);
+  }
+}
+
+void time_pipelines(const StepPlan& plan, const CostModel& cost, const SlotOrder& order,
+                    const std::vector<double>& layer_ns, Evaluation& result) {
+  run_pipelines({.plan = &plan, .layer_ns = layer_ns, .slot_order = order.slots}, cost,
+                [&](const PipelinePass& pass) {
+                  SlotTime& slot = result.slots[static_cast<std::size_t>(pass.slot_idx)];
+                  if (pass.stage > 0) return;
+                  if (pass.is_backward) {
+                    slot.end = pass.end;
+                  } else {
+                    slot.start = pass.start;
+                  }
+                });
+  for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
+    for (const MicroBatch& m : plan.ranks[r]) {
+      const Nanoseconds end = result.slots[static_cast<std::size_t>(m.slot_idx)].end;
+      result.ranks[r].finish = std::max(result.ranks[r].finish, end);
+    }
+    result.makespan = std::max(result.makespan, result.ranks[r].finish);
+  }
+}
+
 void summarize(const StepPlan& plan, const ClusterSpec& cluster, Evaluation& result) {
   for (const Group& group : plan.groups) {
     const auto degree = static_cast<std::int32_t>(group.ranks.size());
@@ -129,57 +181,43 @@ Evaluation evaluate(const StepPlan& plan, const CostModel& cost, const ClusterSp
   WEFT_USER_CHECK(cluster.num_ranks == plan.num_ranks,
                   "evaluate: the plan is for {} ranks, the cluster has {}", plan.num_ranks,
                   cluster.num_ranks);
+  WEFT_USER_CHECK(cluster.pipeline_stages == plan.pipeline_stages,
+                  "evaluate: the plan is for pipelines of {} stages, the cluster has {}",
+                  plan.pipeline_stages, cluster.pipeline_stages);
+  WEFT_USER_CHECK(plan.pipeline_stages <= cost.num_layers,
+                  "evaluate: {} pipeline stages, but the cost '{}' has {} layers",
+                  plan.pipeline_stages, cost.name, cost.num_layers);
   const std::vector<Tokens> largest = largest_members(plan);
   const std::vector<std::int32_t> rings = rings_of_groups(plan);
 
   Evaluation result;
   result.ranks.resize(plan.ranks.size());
   result.slots.resize(static_cast<std::size_t>(plan.num_slots));
-  std::vector<Nanoseconds> duration(result.slots.size());
+  std::vector<double> layer_ns(result.slots.size());  // of the slowest rank
   std::vector<RingShare> shares;
   for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
     const double speed = cluster.speed_of(Rank(static_cast<std::int64_t>(r)));
     RankTime& rank = result.ranks[r];
     for (const MicroBatch& micro_batch : plan.ranks[r]) {
       collect_shares(plan, micro_batch, largest, rings, shares);
-      const Nanoseconds time = micro_batch_time(cost, shares, speed);
-      add(rank.busy, time);
+      const double time_ns = layer_forward_time_ns(cost, shares, speed);
+      add(rank.busy, all_layers(cost, time_ns));
       ++rank.num_micro_batches;
       for (const RingShare& share : shares) {
         rank.tokens += share.tokens;
         add(rank.work, share.work, "work of a rank");
       }
-      Nanoseconds& slot = duration[static_cast<std::size_t>(micro_batch.slot_idx)];
-      slot = std::max(slot, time);
+      double& slot_ns = layer_ns[static_cast<std::size_t>(micro_batch.slot_idx)];
+      slot_ns = std::max(slot_ns, time_ns);
     }
+    rank.busy = rank.busy / plan.pipeline_stages;
   }
-
-  // The micro-batches of each slot, as (rank) lists in one array.
-  std::vector<std::size_t> first(result.slots.size() + 1);
-  for (const auto& micro_batches : plan.ranks) {
-    for (const MicroBatch& m : micro_batches) ++first[static_cast<std::size_t>(m.slot_idx) + 1];
-  }
-  for (std::size_t s = 0; s < result.slots.size(); ++s) first[s + 1] += first[s];
-  std::vector<std::size_t> next(first.begin(), first.end() - 1);
-  std::vector<std::size_t> members(first.back());
-  for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
-    for (const MicroBatch& m : plan.ranks[r])
-      members[next[static_cast<std::size_t>(m.slot_idx)]++] = r;
-  }
-
   const SlotOrder order = order_slots(plan);
   WEFT_USER_CHECK(order.cycle.empty(), "evaluate: cycle of slots: {}", describe_cycle(order.cycle));
-  for (const std::int32_t slot_idx : order.slots) {
-    const auto s = static_cast<std::size_t>(slot_idx);
-    SlotTime& slot = result.slots[s];
-    for (std::size_t i = first[s]; i < first[s + 1]; ++i) {
-      slot.start = std::max(slot.start, result.ranks[members[i]].finish);
-    }
-    slot.end = slot.start;
-    add(slot.end, duration[s]);
-    for (std::size_t i = first[s]; i < first[s + 1]; ++i)
-      result.ranks[members[i]].finish = slot.end;
-    result.makespan = std::max(result.makespan, slot.end);
+  if (plan.pipeline_stages > 1) {
+    time_pipelines(plan, cost, order, layer_ns, result);
+  } else {
+    time_slots(plan, cost, order, layer_ns, result);
   }
   summarize(plan, cluster, result);
   return result;

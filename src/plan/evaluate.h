@@ -2,7 +2,9 @@
 // makespan, whatever strategy made the plan.
 //
 // A slot starts when all its ranks are free and lasts as long as its slowest micro-batch; its ranks
-// are free again when it ends. Deterministic; time O(micro-batches + pieces + groups).
+// are free again when it ends. Where ranks are pipelines (plan.pipeline_stages > 1), every stage
+// runs the slot's two passes instead, and slots overlap (plan/pipeline_time.h). Deterministic; time
+// O(micro-batches + pieces + groups), with pipelines times p and a logarithm.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +17,15 @@
 namespace weft {
 
 struct SlotTime {
-  Nanoseconds start;
-  Nanoseconds end;
+  Nanoseconds start;  // of the forward pass in the first stage
+  Nanoseconds end;    // of the backward pass in the first stage
   friend bool operator==(const SlotTime&, const SlotTime&) = default;
 };
 
 struct RankTime {
-  Nanoseconds busy;    // sum of its micro-batches' own times, exposed exchange included
+  // Sum of its micro-batches' own times, exposed exchange included; the mean of a pipeline's
+  // stages.
+  Nanoseconds busy;
   Nanoseconds finish;  // end of its last slot; 0 without one
   Tokens tokens;
   std::int64_t work = 0;  // causal (query, key) pairs
@@ -41,8 +45,8 @@ struct Evaluation {
   double imbalance = 1;         // largest / mean busy time over ranks
 };
 
-// REQUIRES: validate(plan) passes. UserError when the cluster has another number of ranks than the
-// plan.
+// REQUIRES: validate(plan) passes. UserError when the cluster has another number of ranks or of
+// pipeline stages than the plan.
 Evaluation evaluate(const StepPlan& plan, const CostModel& cost, const ClusterSpec& cluster);
 
 }  // namespace weft

@@ -7,6 +7,7 @@
 
 #include "cost/micro_batch_time.h"
 #include "plan/bound_terms.h"
+#include "plan/pipeline_time.h"
 
 namespace weft {
 namespace {
@@ -20,12 +21,16 @@ class Bounds {
  public:
   Bounds(std::span<const SequenceSpec> sequences, const CostModel& cost, const ClusterSpec& cluster,
          Tokens capacity)
-      : sequences_(sequences), cost_(cost), terms_(cost, cluster, capacity) {}
+      : sequences_(sequences),
+        cost_(cost),
+        terms_(cost, cluster, capacity),
+        num_stages_(cluster.pipeline_stages) {}
 
   LowerBound compute(bool is_memory_uneven) {
     LowerBound bound;
     if (sequences_.empty()) return bound;
     sum_up();
+    if (num_stages_ > 1) least_slot_ns_ = terms_.best_time_ns(sequences_.back().tokens);
     bound.work = work();
     bound.longest = safe(terms_.best_time_ns(sequences_.front().tokens));
     bound.in_turn = in_turn();
@@ -39,6 +44,17 @@ class Bounds {
     const auto ns = static_cast<double>(all_layers(cost_, layer_ns).value());
     return Nanoseconds(
         std::max<std::int64_t>(0, static_cast<std::int64_t>(ns * (1 - kRoundingShare)) - 1));
+  }
+
+  // Time that a rank takes for slots of `layer_ns` together, none of them shorter than `least_ns`:
+  // in a pipeline the first stage has its share of the layers for all of them, and the last stage
+  // waits for the first slot to arrive and for the last one to go back.
+  double in_stages(double layer_ns, double least_ns) const {
+    if (num_stages_ == 1) return layer_ns;
+    const double all = cost_.num_layers;
+    const double first = layers_of_stage(cost_.num_layers, num_stages_, 0);
+    const double last = layers_of_stage(cost_.num_layers, num_stages_, num_stages_ - 1);
+    return std::max(layer_ns * first, layer_ns * last + least_ns * (all - last)) / all;
   }
 
   // Speed-weighted busy time that no plan avoids: area_ whatever the degrees, exposed_ when each
@@ -74,7 +90,7 @@ class Bounds {
         least = std::min(least, (area + more * cost_.fixed_ns) / terms_.fastest(k));
       }
     }
-    return safe(least);
+    return safe(in_stages(least, least_slot_ns_));
   }
 
   Nanoseconds in_turn() const {
@@ -86,10 +102,13 @@ class Bounds {
     };
     // No two of these fit side by side.
     double sum = 0;
+    double shortest = 0;
     for (std::size_t i = 0; i < sequences_.size(); ++i) {
       if (i > 0 && sequences_[i - 1].tokens + sequences_[i].tokens <= all) break;
       sum += best_of(i);
+      shortest = best_of(i);
     }
+    sum = in_stages(sum, shortest);
     // The m longest do not fit k times the cluster: some rank runs k + 1 of them.
     Tokens held;
     std::size_t m = 0;
@@ -100,7 +119,7 @@ class Bounds {
       if (m > kMostInTurn * kMostInTurn) break;
       double least = 0;
       for (std::size_t i = m - k - 1; i < m; ++i) least += best_of(i);
-      sum = std::max(sum, least);
+      sum = std::max(sum, in_stages(least, best_of(m - 1)));
     }
     return safe(sum);
   }
@@ -123,7 +142,9 @@ class Bounds {
             terms_.least_exposed_ns(tokens, degree) - terms_.least_exposed_ns(tokens, smallest);
       }
     }
-    return area_ + std::max(0.0, exposed) > roomy * terms_.all_speed();
+    const double area = area_ + std::max(0.0, exposed);
+    const double speed = terms_.all_speed();
+    return in_stages(area, least_slot_ns_ * speed) > roomy * speed;
   }
 
   Nanoseconds spread(Nanoseconds known) const {
@@ -211,7 +232,7 @@ class Bounds {
       }
       best = std::max(best, sum / terms_.all_speed());
     }
-    return safe(best);
+    return safe(in_stages(best, least_slot_ns_));
   }
 
   std::span<const SequenceSpec> sequences_;
@@ -220,6 +241,8 @@ class Bounds {
   double area_ = 0;
   double exposed_ = 0;
   std::int64_t micro_batches_ = 0;  // least number of them
+  std::int32_t num_stages_ = 1;
+  double least_slot_ns_ = 0;  // of any slot; only with pipelines
 };
 
 }  // namespace

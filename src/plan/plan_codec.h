@@ -17,7 +17,10 @@
 
 namespace weft {
 
-inline constexpr std::uint32_t kPlanVersion = 2;  // 1 had no rank_capacity
+// 1 had no rank_capacity. A plan without pipelines is written as 2, one with as 3, which has
+// pipeline_stages: plans of either kind have one form, and those without keep their hashes.
+inline constexpr std::uint32_t kPlanVersion = 2;
+inline constexpr std::uint32_t kPipelinePlanVersion = 3;
 
 std::vector<std::byte> encode_plan(const StepPlan& plan);
 // Throws UserError naming `source` for wrong magic, newer version, wrong checksum, truncation,

@@ -50,6 +50,13 @@ void check_request(const PlanRequest& request) {
   WEFT_USER_CHECK(options.max_context >= Tokens(0) && options.max_context <= kMostTokens,
                   "plan: max_context is {} tokens, expected 0 to {}", options.max_context,
                   kMostTokens);
+  WEFT_USER_CHECK(request.cluster.pipeline_stages <= kMostPipelineStages,
+                  "plan: {} pipeline stages, expected at most {}", request.cluster.pipeline_stages,
+                  kMostPipelineStages);
+  WEFT_USER_CHECK(request.cluster.pipeline_stages <= request.cost.num_layers,
+                  "plan: {} pipeline stages for the {} layers of a rank (cost '{}'); a stage needs "
+                  "at least one",
+                  request.cluster.pipeline_stages, request.cost.num_layers, request.cost.name);
   WEFT_USER_CHECK(options.step >= 0, "plan: step is {}, expected 0 or more", options.step);
 }
 
@@ -166,6 +173,7 @@ StepPlan make_plan(const PlanRequest& request) {
   plan.strategy = strategy.name;
   plan.capacity = request.options.capacity;
   plan.num_layers = request.cost.num_layers;
+  plan.pipeline_stages = request.cluster.pipeline_stages;
   plan.weighting = request.options.weighting;
   plan.sequences = request.sequences;
   sort_canonically(plan.sequences);

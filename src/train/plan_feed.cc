@@ -109,6 +109,11 @@ void check_runnable(const StepPlan& plan, std::int32_t num_ranks) {
   WEFT_USER_CHECK(plan.num_ranks == num_ranks,
                   "the plan of step {} is for {} ranks, this run has {}", plan.step, plan.num_ranks,
                   num_ranks);
+  WEFT_USER_CHECK(
+      plan.pipeline_stages == 1,
+      "the plan of step {} is for pipelines of {} stages; this build runs all layers of "
+      "a rank on one device; plan again without --pipeline-stages",
+      plan.step, plan.pipeline_stages);
   for (const auto& micro_batches : plan.ranks) {
     for (const MicroBatch& micro_batch : micro_batches) {
       WEFT_USER_CHECK(micro_batch.offload_ratio == 0,

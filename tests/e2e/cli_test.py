@@ -231,6 +231,20 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(plan["num_ranks"], 6)
         self.assertEqual(len(plan["sequences"]), 21)
 
+    def test_plan_for_pipelines_states_its_stages_and_refuses_more_than_there_are_layers(self):
+        lengths = self.folder / "piped.txt"
+        lengths.write_text("6000\n" + "700\n" * 40)
+        plan = ("plan", "--lengths", lengths, "--ranks", "6", "--capacity", "1024", "--pipeline-stages")
+        shown = weft(*plan, "4")
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertIn("every rank is 4 stages, 24 devices in all", shown.stdout)
+        made = json.loads(weft(*plan, "4", "--json").stdout)
+        self.assertEqual((made["version"], made["pipeline_stages"]), (3, 4))
+        for stages, words in (("33", "33 pipeline stages for the 32 layers"), ("0", "--pipeline-stages")):
+            refused = weft(*plan, stages)
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn(words, refused.stderr)
+
     def test_plan_explains_one_sequence_as_text_and_as_json(self):
         lengths = self.folder / "explained.txt"
         lengths.write_text("6000\n" + "100\n" * 20)

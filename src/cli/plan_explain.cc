@@ -58,6 +58,8 @@ void print_explanation(const SequenceExplanation& about, const StepPlan& plan) {
                about.parts.back().rank);
   }
   fmt::print("  why          {}\n", about.why_ranks);
+  if (about.offload_ratio > 0)
+    fmt::print("offload        ratio up to {:.4f}\n", about.offload_ratio);
   fmt::print(
       "runs           in slot {}, from {} to {}: {:.1f} % of the makespan, {:.2f} % of all "
       "rank time\n",
@@ -75,6 +77,7 @@ std::string explanation_json_member(const SequenceExplanation& about) {
   json["sequence_idx"] = about.sequence_idx;
   json["least_degree"] = about.least_degree;
   json["degree"] = about.degree;
+  json["offload_ratio"] = about.offload_ratio;
   json["slot_idx"] = about.slot_idx;
   json["start_ns"] = about.slot.start.value();
   json["end_ns"] = about.slot.end.value();

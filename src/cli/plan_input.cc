@@ -144,6 +144,7 @@ PlanRequest request_without_sequences(const PlanFlags& flags) {
   request.options = {.strategy = flags.strategy,
                      .capacity = parse_tokens(flags.capacity, "--capacity", 0),
                      .max_context = parse_tokens(flags.max_context, "--max-context", 0),
+                     .offload = flags.offload,
                      .weighting = parse_loss_weighting(flags.weighting, "--weighting"),
                      .step = flags.step,
                      .seed = flags.seed};
@@ -213,6 +214,10 @@ void add_input_flags(CLI::App& plan, PlanFlags& flags) {
                   "Every rank is a pipeline of P devices that share its layers (default: 1)")
       ->check(CLI::PositiveNumber)
       ->type_name("P");
+  plan.add_flag(
+      "--offload", flags.offload,
+      "Long sequences may offload activations to need fewer ranks, where the cost says how "
+      "fast; planning only (default: off)");
   plan.add_option("--capacity", flags.capacity,
                   "Tokens that a rank holds in one micro-batch, such as 8K")
       ->required()

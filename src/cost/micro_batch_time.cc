@@ -38,6 +38,23 @@ Nanoseconds all_layers(const CostModel& cost, double layer_forward_ns) {
       cost, static_cast<double>(cost.num_layers) * (1 + cost.backward_ratio) * layer_forward_ns);
 }
 
+double offload_copy_ns(const CostModel& cost, Tokens tokens, double offload_ratio) {
+  if (cost.offload_bytes_per_second <= 0) return 0;
+  const double bytes =
+      offload_ratio * static_cast<double>(tokens.value()) * cost.activation_bytes_per_token;
+  return bytes / cost.offload_bytes_per_second * 1e9;
+}
+
+Nanoseconds offloaded_time(const CostModel& cost, double layer_forward_ns, double copy_ns) {
+  const double backward_ns = cost.backward_ratio * layer_forward_ns;
+  if (copy_ns <= std::min(layer_forward_ns, backward_ns)) return all_layers(cost, layer_forward_ns);
+  const double copied = std::max(0, cost.num_layers - 2);
+  const double longer =
+      std::max(0.0, copy_ns - layer_forward_ns) + std::max(0.0, copy_ns - backward_ns);
+  return round_up(cost, static_cast<double>(cost.num_layers) * (layer_forward_ns + backward_ns) +
+                            copied * longer);
+}
+
 Nanoseconds forward_time(const CostModel& cost, double layer_forward_ns, std::int32_t num_layers) {
   return round_up(cost, static_cast<double>(num_layers) * layer_forward_ns);
 }

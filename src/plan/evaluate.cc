@@ -100,8 +100,8 @@ std::int64_t cross_node_links(const std::vector<Rank>& ring, const ClusterSpec& 
 }
 
 // Slots one after another on each rank.
-void time_slots(const StepPlan& plan, const CostModel& cost, const SlotOrder& order,
-                const std::vector<double>& layer_ns, Evaluation& result) {
+void time_slots(const StepPlan& plan, const SlotOrder& order,
+                const std::vector<Nanoseconds>& duration, Evaluation& result) {
   // The micro-batches of each slot, as (rank) lists in one array.
   std::vector<std::size_t> first(result.slots.size() + 1);
   for (const auto& micro_batches : plan.ranks) {
@@ -122,11 +122,24 @@ void time_slots(const StepPlan& plan, const CostModel& cost, const SlotOrder& or
       slot.start = std::max(slot.start, result.ranks[members[i]].finish);
     }
     slot.end = slot.start;
-    add(slot.end, all_layers(cost, layer_ns[s]));
+    add(slot.end, duration[s]);
     for (std::size_t i = first[s]; i < first[s + 1]; ++i)
       result.ranks[members[i]].finish = slot.end;
     result.makespan = std::max(result.makespan, slot.end);
   }
+}
+
+// The time of a micro-batch whose layers take `layer_ns` forward.
+Nanoseconds own_time(const MicroBatch& micro_batch, const CostModel& cost, double layer_ns,
+                     Evaluation& result) {
+  const Nanoseconds computed = all_layers(cost, layer_ns);
+  if (micro_batch.offload_ratio == 0) return computed;
+  const double copy_ns = offload_copy_ns(cost, micro_batch.tokens(), micro_batch.offload_ratio);
+  const Nanoseconds time = offloaded_time(cost, layer_ns, copy_ns);
+  ++result.offloaded_micro_batches;
+  result.max_offload_ratio = std::max(result.max_offload_ratio, micro_batch.offload_ratio);
+  add(result.exposed_copies, time - computed);
+  return time;
 }
 
 void time_pipelines(const StepPlan& plan, const CostModel& cost, const SlotOrder& order,
@@ -193,7 +206,9 @@ Evaluation evaluate(const StepPlan& plan, const CostModel& cost, const ClusterSp
   Evaluation result;
   result.ranks.resize(plan.ranks.size());
   result.slots.resize(static_cast<std::size_t>(plan.num_slots));
-  std::vector<double> layer_ns(result.slots.size());  // of the slowest rank
+  // Of the slowest rank of each slot.
+  std::vector<double> layer_ns(result.slots.size());
+  std::vector<Nanoseconds> duration(result.slots.size());
   std::vector<RingShare> shares;
   for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
     const double speed = cluster.speed_of(Rank(static_cast<std::int64_t>(r)));
@@ -201,23 +216,29 @@ Evaluation evaluate(const StepPlan& plan, const CostModel& cost, const ClusterSp
     for (const MicroBatch& micro_batch : plan.ranks[r]) {
       collect_shares(plan, micro_batch, largest, rings, shares);
       const double time_ns = layer_forward_time_ns(cost, shares, speed);
-      add(rank.busy, all_layers(cost, time_ns));
+      const Nanoseconds time = own_time(micro_batch, cost, time_ns, result);
+      add(rank.busy, time);
       ++rank.num_micro_batches;
       for (const RingShare& share : shares) {
         rank.tokens += share.tokens;
         add(rank.work, share.work, "work of a rank");
       }
-      double& slot_ns = layer_ns[static_cast<std::size_t>(micro_batch.slot_idx)];
-      slot_ns = std::max(slot_ns, time_ns);
+      const auto s = static_cast<std::size_t>(micro_batch.slot_idx);
+      layer_ns[s] = std::max(layer_ns[s], time_ns);
+      duration[s] = std::max(duration[s], time);
     }
     rank.busy = rank.busy / plan.pipeline_stages;
   }
   const SlotOrder order = order_slots(plan);
   WEFT_USER_CHECK(order.cycle.empty(), "evaluate: cycle of slots: {}", describe_cycle(order.cycle));
   if (plan.pipeline_stages > 1) {
+    WEFT_USER_CHECK(result.offloaded_micro_batches == 0,
+                    "evaluate: {} micro-batches offload activations; their time is not known in "
+                    "pipelines (here of {} stages)",
+                    result.offloaded_micro_batches, plan.pipeline_stages);
     time_pipelines(plan, cost, order, layer_ns, result);
   } else {
-    time_slots(plan, cost, order, layer_ns, result);
+    time_slots(plan, order, duration, result);
   }
   summarize(plan, cluster, result);
   return result;

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "cost/micro_batch_time.h"
+#include "plan/offload.h"
 #include "plan/sequence_time.h"
 
 namespace weft {
@@ -51,7 +52,8 @@ std::vector<AloneTime> alone_times(const CostModel& cost, const StepPlan& plan,
   std::set<std::int32_t> degrees;
   for (const std::int32_t degree :
        {about.least_degree, about.degree - 1, about.degree, about.degree + 1, 2 * about.degree}) {
-    if (degree >= about.least_degree && degree <= most) degrees.insert(degree);
+    if (degree >= 1 && degree >= std::min(about.degree, about.least_degree) && degree <= most)
+      degrees.insert(degree);
   }
   degrees.insert(about.degree);
   std::vector<AloneTime> times;
@@ -100,6 +102,7 @@ void find_parts(const StepPlan& plan, const Evaluation& evaluation, const Cluste
         part.free_at = evaluation.slots[before].end;
       }
       about.slot_idx = micro_batches[m].slot_idx;
+      about.offload_ratio = std::max(about.offload_ratio, micro_batches[m].offload_ratio);
     }
   }
   const auto place = [&](const ExplainedPart& part) {
@@ -117,6 +120,14 @@ std::string explain_degree(const SequenceExplanation& about, const StepPlan& pla
   const Tokens tokens = about.sequence.tokens;
   const AloneTime least = alone_time(cost, tokens, about.least_degree);
   const AloneTime own = alone_time(cost, tokens, about.degree);
+  if (about.degree < about.least_degree) {
+    return fmt::format(
+        "{} of its activations wait in host memory, so {} {} it instead of {}; alone it takes {} "
+        "there",
+        fmt::format("{:.1f} %", 100 * about.offload_ratio), about.degree,
+        about.degree == 1 ? "rank holds" : "ranks hold", about.least_degree,
+        format_duration(own.total));
+  }
   if (about.degree == 1) {
     std::string text =
         fmt::format("its {} tokens fit on one rank, which holds {}, so it needs no exchange",
@@ -225,10 +236,14 @@ SequenceExplanation explain_sequence(const StepPlan& plan, const Evaluation& eva
     about.rank_time_share = static_cast<double>(duration.value()) * about.degree / busy;
   }
 
-  about.bound = lower_bound(plan.sequences, cost, cluster, plan.capacity);
+  // What a rank holds of a micro-batch at most; more where the plan offloads.
+  const Tokens most = evaluation.offloaded_micro_batches > 0
+                          ? most_offloaded(plan.capacity, plan.num_layers)
+                          : plan.capacity;
+  about.bound = lower_bound(plan.sequences, cost, cluster, most);
   std::vector<SequenceSpec> others = plan.sequences;
   others.erase(others.begin() + static_cast<std::ptrdiff_t>(sequence_idx));
-  about.bound_without = lower_bound(others, cost, cluster, plan.capacity);
+  about.bound_without = lower_bound(others, cost, cluster, most);
   about.why_degree = explain_degree(about, plan, cost);
   about.why_ranks = explain_ranks(about, plan, evaluation);
   about.why_bound = explain_bound(about);

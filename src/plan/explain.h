@@ -45,13 +45,14 @@ struct ExplainedPart {
 struct SequenceExplanation {
   SequenceSpec sequence;
   std::int64_t sequence_idx = 0;     // place in canonical order: 0 is the longest
-  std::int32_t least_degree = 1;     // fewest ranks that hold it
+  std::int32_t least_degree = 1;     // fewest ranks that hold it without offload
   std::int32_t degree = 1;           // ranks that it has
   std::vector<AloneTime> alone;      // at degrees around `degree`, ascending
   std::vector<ExplainedPart> parts;  // [degree] in ring order
   std::int32_t num_nodes = 1;
   std::int32_t least_nodes = 1;  // on which as many ranks can lie
   std::int32_t slot_idx = 0;
+  double offload_ratio = 0;  // the largest of its parts' micro-batches
   SlotTime slot;
   double makespan_share = 0;   // (slot.end - slot.start) / makespan
   double rank_time_share = 0;  // that time on all its ranks / busy time of all ranks

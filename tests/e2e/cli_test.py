@@ -245,6 +245,21 @@ class CommandLine(unittest.TestCase):
             self.assertEqual(refused.returncode, 2)
             self.assertIn(words, refused.stderr)
 
+    def test_plan_with_offload_needs_a_cost_that_says_how_fast_and_says_what_it_offloads(self):
+        lengths = self.folder / "offloaded.txt"
+        lengths.write_text("131072\n" + "700\n" * 40)
+        plan = ("plan", "--lengths", lengths, "--ranks", "8", "--capacity", "8K", "--offload")
+        refused = weft(*plan)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("activation_bytes_per_token", refused.stderr)
+        cost = pathlib.Path(__file__).resolve().parents[2] / "configs" / "cost" / "reference-7b-offload.json"
+        shown = weft(*plan, "--cost", cost)
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertIn("offload        ", shown.stdout)
+        about = json.loads(weft(*plan, "--cost", cost, "--explain", "0", "--json").stdout)["explanation"]
+        self.assertGreater(about["offload_ratio"], 0)
+        self.assertLess(about["degree"], about["least_degree"])
+
     def test_plan_explains_one_sequence_as_text_and_as_json(self):
         lengths = self.folder / "explained.txt"
         lengths.write_text("6000\n" + "100\n" * 20)

@@ -1,12 +1,16 @@
-// The attention kernel through attention_forward and attention_backward, on one thread: whole long
-// sequences and packs of short ones. Useful FLOPs only: the causal half counts, masked tiles do
-// not.
+// The attention kernel through attention_forward and attention_backward: whole long sequences and
+// packs of short ones on one thread, and what a second thread gains. Useful FLOPs only: the causal
+// half counts, masked tiles do not.
+#include <chrono>
+
 #include "attention/attention.h"
+#include "attention/work_team.h"
 #include "bench/harness/bench_main.h"
 #include "bench/harness/limits.h"
 #include "bench/harness/measure.h"
 #include "bench/harness/suite.h"
 #include "machine/work_clock.h"
+#include "memory/counting_allocator.h"
 
 namespace weft::bench {
 namespace {
@@ -78,7 +82,51 @@ Row attention_row(const Case& one, bool is_backward) {
                   .most_samples = 20});
 }
 
+template <class Work>
+double wall_s(const Work& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Multiply-adds from registers, shared out as the kernel shares its blocks.
+double fma_wall_s(int num_threads) {
+  constexpr std::int64_t kTasks = 400, kSteps = 20'000;  // some 30 ms on one thread
+  WorkTeam team(num_threads);
+  return wall_s(
+      [&] { team.run(kTasks, [](std::int64_t, int) { run_fma_float(kSteps, 0.5F, 0.5F); }); });
+}
+
+// Wall time of one thread over that of two, against the same of a loop of multiply-adds.
+Row threads_row(const Case& one, bool is_backward) {
+  set_compute_threads(1);
+  const Inputs in(one);
+  const auto kernel_of_one = make_blocked_kernel(1), kernel_of_two = make_blocked_kernel(2);
+  const auto forward = [&](const AttentionKernel& kernel) {
+    return attention_forward(kernel, in.layout, in.shape, in.q, in.k, in.v, {});
+  };
+  const AttentionResult result = forward(*kernel_of_one);
+  const auto seconds = [&](const AttentionKernel& kernel) {
+    return wall_s([&] {
+      if (is_backward) {
+        attention_backward(kernel, in.layout, in.shape, in.q, in.k, in.v, result, in.d_out, {});
+      } else {
+        forward(kernel);
+      }
+    });
+  };
+  return measure({.name = {},
+                  .unit = "x one thread",
+                  .sample = [&] { return seconds(*kernel_of_one) / seconds(*kernel_of_two); },
+                  .limit_name = "fma loop on two threads",
+                  .limit = [] { return fma_wall_s(1) / fma_wall_s(2); },
+                  .least_samples = 5,
+                  .most_samples = 40,
+                  .enough_s = 5});
+}
+
 int run(int argc, char** argv) {
+  install_counting_allocator();  // as in training: tensors reuse each other's memory
   Suite suite;
   for (const bool is_backward : {false, true}) {
     for (const std::int64_t head_dim : {64, 128}) {
@@ -95,6 +143,14 @@ int run(int argc, char** argv) {
                   [=] { return attention_row(one, is_backward); });
       }
     }
+  }
+  for (const bool is_backward : {false, true}) {
+    const std::string prefix =
+        fmt::format("attention_2threads/{}/d64/", is_backward ? "backward" : "forward");
+    const Case whole{.head_dim = 64, .num_documents = 1, .tokens = 4096};
+    const Case pack{.head_dim = 64, .num_documents = 64, .tokens = 512};
+    suite.add(prefix + "4096", [=] { return threads_row(whole, is_backward); });
+    suite.add(prefix + "pack-64-512", [=] { return threads_row(pack, is_backward); });
   }
   return suite.run(parse_selection(argc, argv));
 }

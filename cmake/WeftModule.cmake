@@ -22,6 +22,14 @@ function(weft_add_module)
   endif()
 endfunction()
 
+# weft_limit_time(SECONDS tests...): ends tests that run longer; a sanitizer's build is several times slower.
+function(weft_limit_time seconds)
+  if(WEFT_SANITIZE)
+    math(EXPR seconds "${seconds} * 5")
+  endif()
+  set_tests_properties(${ARGN} PROPERTIES TIMEOUT ${seconds})
+endfunction()
+
 # weft_add_test(NAME base_test SOURCES ... [DEPS modules...] [LIBS libraries...] [TORCH] [TIMEOUT seconds])
 #   One GoogleTest program. A torch-linked program is one CTest entry (libtorch costs 0.8 s at every start);
 #   the others are discovered test by test.
@@ -38,11 +46,14 @@ function(weft_add_test)
   if(T_TORCH)
     weft_use_torch(${T_NAME})
     add_test(NAME ${T_NAME} COMMAND ${T_NAME} --gtest_brief=1)
-    set_tests_properties(${T_NAME} PROPERTIES TIMEOUT ${T_TIMEOUT})
+    weft_limit_time(${T_TIMEOUT} ${T_NAME})
   else()
     # Tests are compiled once and run for seconds: compile time is what they cost.
     target_compile_options(${T_NAME} PRIVATE -O0)
     target_precompile_headers(${T_NAME} REUSE_FROM weft_test_header)
+    if(WEFT_SANITIZE)
+      math(EXPR T_TIMEOUT "${T_TIMEOUT} * 5")
+    endif()
     gtest_discover_tests(${T_NAME} TEST_PREFIX ${T_NAME}. DISCOVERY_TIMEOUT 60
                          PROPERTIES TIMEOUT ${T_TIMEOUT})
   endif()

@@ -3,9 +3,11 @@
 #include <cmath>
 #include <limits>
 #include <span>
+#include <vector>
 
 #include "attention/packed_rows.h"
 #include "attention/ring.h"
+#include "attention/simd/dot_rows.h"
 #include "base/error.h"
 
 namespace weft {
@@ -77,16 +79,19 @@ struct Call {
 
 template <class T>
 void run_forward(const Call& call, const ForwardRows<T>& rows) {
+  std::vector<ForwardPair<T>> whole;
+  whole.reserve(call.layout.whole.size());
   for (const PieceRows& piece : call.layout.whole) {
-    call.kernel.forward(ForwardPair<T>{.q = rows.q.of(piece),
-                                       .k = rows.k.of(piece),
-                                       .v = rows.v.of(piece),
-                                       .q_begin = piece.range.begin,
-                                       .k_begin = piece.range.begin,
-                                       .scale = rows.scale,
-                                       .out = rows.out.of(piece),
-                                       .lse = rows.lse.of(piece)});
+    whole.push_back({.q = rows.q.of(piece),
+                     .k = rows.k.of(piece),
+                     .v = rows.v.of(piece),
+                     .q_begin = piece.range.begin,
+                     .k_begin = piece.range.begin,
+                     .scale = rows.scale,
+                     .out = rows.out.of(piece),
+                     .lse = rows.lse.of(piece)});
   }
+  if (!whole.empty()) call.kernel.forward(whole);
   for (const std::span<const SharedSequence> ring : rings_of(call.layout)) {
     ring_forward(RingCall{call.kernel, ring, call.ring, call.layout.slot_idx}, rows);
   }
@@ -94,20 +99,23 @@ void run_forward(const Call& call, const ForwardRows<T>& rows) {
 
 template <class T>
 void run_backward(const Call& call, const BackwardRows<T>& rows) {
+  std::vector<BackwardPair<T>> whole;
+  whole.reserve(call.layout.whole.size());
   for (const PieceRows& piece : call.layout.whole) {
-    call.kernel.backward(BackwardPair<T>{.q = rows.q.of(piece),
-                                         .k = rows.k.of(piece),
-                                         .v = rows.v.of(piece),
-                                         .d_out = rows.d_out.of(piece),
-                                         .lse = rows.lse.of(piece),
-                                         .delta = rows.delta.of(piece),
-                                         .q_begin = piece.range.begin,
-                                         .k_begin = piece.range.begin,
-                                         .scale = rows.scale,
-                                         .d_q = rows.d_q.of(piece),
-                                         .d_k = rows.d_k.of(piece),
-                                         .d_v = rows.d_v.of(piece)});
+    whole.push_back({.q = rows.q.of(piece),
+                     .k = rows.k.of(piece),
+                     .v = rows.v.of(piece),
+                     .d_out = rows.d_out.of(piece),
+                     .lse = rows.lse.of(piece),
+                     .delta = rows.delta.of(piece),
+                     .q_begin = piece.range.begin,
+                     .k_begin = piece.range.begin,
+                     .scale = rows.scale,
+                     .d_q = rows.d_q.of(piece),
+                     .d_k = rows.d_k.of(piece),
+                     .d_v = rows.d_v.of(piece)});
   }
+  if (!whole.empty()) call.kernel.backward(whole);
   for (const std::span<const SharedSequence> ring : rings_of(call.layout)) {
     ring_backward(RingCall{call.kernel, ring, call.ring, call.layout.slot_idx}, rows);
   }
@@ -119,18 +127,8 @@ template <class T>
 at::Tensor make_delta(const at::Tensor& out, const at::Tensor& d_out) {
   const std::int64_t num_rows = out.size(0), num_heads = out.size(1), head_dim = out.size(2);
   at::Tensor delta = at::empty({num_heads, num_rows}, out.options());  // [H, T]
-  const PackedRows<const T> out_rows = read_rows<T>(out);
-  const PackedRows<const T> d_out_rows = read_rows<T>(d_out);
-  T* sums = delta.data_ptr<T>();
-  for (std::int64_t row = 0; row < num_rows; ++row) {
-    for (std::int64_t head = 0; head < num_heads; ++head) {
-      const T* a = out_rows.row(row) + head * head_dim;
-      const T* b = d_out_rows.row(row) + head * head_dim;
-      T sum = 0;
-      for (std::int64_t d = 0; d < head_dim; ++d) sum += a[d] * b[d];
-      sums[head * num_rows + row] = sum;
-    }
-  }
+  dot_rows(out.data_ptr<T>(), d_out.data_ptr<T>(), {num_rows, num_heads, head_dim},
+           delta.data_ptr<T>());
   return delta;
 }
 
@@ -139,7 +137,7 @@ AttentionResult forward_in(const Call& call, const at::Tensor& q, const at::Tens
                            const at::Tensor& v) {
   const std::int64_t num_rows = q.size(0), num_heads = q.size(1);
   AttentionResult result{
-      at::zeros_like(q),
+      at::empty_like(q),  // a row whose lse is -inf is written without being read
       at::full({num_heads, num_rows}, -std::numeric_limits<double>::infinity(), q.options())};
   run_forward(call, ForwardRows<T>{.q = read_rows<T>(q),
                                    .k = read_rows<T>(k),

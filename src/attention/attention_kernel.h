@@ -4,12 +4,13 @@
 // Both runs are consecutive positions of the same sequence; a query at position p sees keys at
 // positions <= p. Works on raw strided memory and 64-bit offsets; knows no tensor, plan or rank.
 // Two implementations: `reference` (plain loops, float and double, the readable truth) and
-// `blocked` (tiles on BLAS). Letters: Q query rows, S key rows, H query heads, K key/value heads, D
-// head_dim.
+// `blocked` (cache blocks and SIMD micro-kernels of our own). Letters: Q query rows, S key rows, H
+// query heads, K key/value heads, D head_dim.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 
 namespace weft {
@@ -62,20 +63,32 @@ struct BackwardPair {
   HeadRows<T> d_v;  // [S, K, D], added to
 };
 
-// Thread-safe: const calls keep their scratch on their own stack or heap.
+// Thread-safe. Each call takes any number of pairs, of which no two write the same rows: a kernel
+// may compute them at the same time. Results do not depend by one bit on the number of threads, nor
+// on which pairs come together in a call.
 class AttentionKernel {
  public:
   virtual ~AttentionKernel() = default;
   virtual std::string_view name() const = 0;  // "reference", "blocked"
-  virtual void forward(const ForwardPair<float>& pair) const = 0;
-  virtual void forward(const ForwardPair<double>& pair) const = 0;
-  virtual void backward(const BackwardPair<float>& pair) const = 0;
-  virtual void backward(const BackwardPair<double>& pair) const = 0;
+  virtual void forward(std::span<const ForwardPair<float>> pairs) const = 0;
+  virtual void forward(std::span<const ForwardPair<double>> pairs) const = 0;
+  virtual void backward(std::span<const BackwardPair<float>> pairs) const = 0;
+  virtual void backward(std::span<const BackwardPair<double>> pairs) const = 0;
+
+  template <class T>
+  void forward(const ForwardPair<T>& pair) const {
+    forward(std::span<const ForwardPair<T>>(&pair, 1));
+  }
+  template <class T>
+  void backward(const BackwardPair<T>& pair) const {
+    backward(std::span<const BackwardPair<T>>(&pair, 1));
+  }
 };
 
 std::unique_ptr<AttentionKernel> make_reference_kernel();
-std::unique_ptr<AttentionKernel> make_blocked_kernel();
+// Computes with `num_threads` threads, the caller among them.
+std::unique_ptr<AttentionKernel> make_blocked_kernel(int num_threads = 1);
 // By name; UserError lists the names.
-std::unique_ptr<AttentionKernel> make_attention_kernel(std::string_view name);
+std::unique_ptr<AttentionKernel> make_attention_kernel(std::string_view name, int num_threads = 1);
 
 }  // namespace weft

@@ -83,10 +83,18 @@ void backward_reference(const BackwardPair<T>& pair) {
 class ReferenceKernel final : public AttentionKernel {
  public:
   std::string_view name() const override { return "reference"; }
-  void forward(const ForwardPair<float>& pair) const override { forward_reference(pair); }
-  void forward(const ForwardPair<double>& pair) const override { forward_reference(pair); }
-  void backward(const BackwardPair<float>& pair) const override { backward_reference(pair); }
-  void backward(const BackwardPair<double>& pair) const override { backward_reference(pair); }
+  void forward(std::span<const ForwardPair<float>> pairs) const override {
+    for (const auto& pair : pairs) forward_reference(pair);
+  }
+  void forward(std::span<const ForwardPair<double>> pairs) const override {
+    for (const auto& pair : pairs) forward_reference(pair);
+  }
+  void backward(std::span<const BackwardPair<float>> pairs) const override {
+    for (const auto& pair : pairs) backward_reference(pair);
+  }
+  void backward(std::span<const BackwardPair<double>> pairs) const override {
+    for (const auto& pair : pairs) backward_reference(pair);
+  }
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "base/error.h"
+#include "memory/block_cache.h"
 
 namespace weft {
 namespace {
@@ -23,6 +24,7 @@ inline constexpr std::size_t kAlignment = 64;
 struct alignas(kAlignment) BlockHeader {
   std::shared_ptr<Counts> counts;  // null: not counted
   std::int64_t bytes = 0;
+  std::size_t block_bytes = 0;  // of the cached block that it starts; 0: the C library's memory
 };
 static_assert(sizeof(BlockHeader) == kAlignment);
 
@@ -34,25 +36,43 @@ void charge(Counts& counts, std::int64_t bytes) {
   }
 }
 
+// Process-wide as libtorch's allocator is: a tensor may be freed by any thread, and while statics
+// are destroyed.
+BlockCache& large_blocks() {
+  static BlockCache* const cache = new BlockCache;
+  return *cache;
+}
+
 void free_block(void* context) {
   auto* header = static_cast<BlockHeader*>(context);
   if (header->counts)
     header->counts->live_bytes.fetch_sub(header->bytes, std::memory_order_relaxed);
+  const std::size_t block_bytes = header->block_bytes;
   header->~BlockHeader();
-  std::free(context);
+  if (block_bytes > 0) {
+    large_blocks().give_back({context, block_bytes});
+  } else {
+    std::free(context);
+  }
+}
+
+MemoryBlock take_memory(std::size_t bytes) {
+  if (bytes >= BlockCache::kSmallestBlock) return large_blocks().take(bytes);
+  return {std::aligned_alloc(kAlignment, bytes), 0};
 }
 
 c10::DataPtr allocate_block(std::size_t bytes) {
   const c10::Device cpu(c10::DeviceType::CPU);
   if (bytes == 0) return {nullptr, cpu};
   const std::size_t padded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  void* memory =
-      padded < bytes ? nullptr : std::aligned_alloc(kAlignment, sizeof(BlockHeader) + padded);
-  WEFT_USER_CHECK(memory != nullptr,
+  const MemoryBlock memory =
+      padded < bytes ? MemoryBlock() : take_memory(sizeof(BlockHeader) + padded);
+  WEFT_USER_CHECK(memory.data != nullptr,
                   "memory: no room for a tensor of {}; lower the capacity per rank or run fewer "
                   "ranks on this machine",
                   format_bytes(Bytes(static_cast<std::int64_t>(bytes))));
-  auto* header = new (memory) BlockHeader;
+  auto* header = new (memory.data) BlockHeader;
+  header->block_bytes = memory.bytes;
   header->bytes = static_cast<std::int64_t>(bytes);
   if (current_counts != nullptr) {
     header->counts = *current_counts;

@@ -50,9 +50,10 @@ class ForwardState {
 
 struct Decoder::Parts {
   Parts(const ModelConfig& model_config, ParameterSet& parameters,
-        const AttentionKernel& attention_kernel)
+        const AttentionKernel& attention_kernel, Recompute recompute_mode)
       : config(model_config),
         kernel(attention_kernel),
+        recompute(recompute_mode),
         dtype(parameters.flat_values().scalar_type()),
         embedding(parameters.value(parameters.index_of("model.embed_tokens.weight"))),
         d_embedding(parameters.gradient(parameters.index_of("model.embed_tokens.weight"))),
@@ -70,6 +71,7 @@ struct Decoder::Parts {
 
   ModelConfig config;
   const AttentionKernel& kernel;
+  Recompute recompute;
   at::ScalarType dtype;
   at::Tensor embedding;    // [V, E]
   at::Tensor d_embedding;  // [V, E]
@@ -83,8 +85,9 @@ ForwardResult::~ForwardResult() = default;
 ForwardResult::ForwardResult(ForwardResult&&) noexcept = default;
 ForwardResult& ForwardResult::operator=(ForwardResult&&) noexcept = default;
 
-Decoder::Decoder(const ModelConfig& config, ParameterSet& parameters, const AttentionKernel& kernel)
-    : parts_(std::make_unique<Parts>(config, parameters, kernel)) {}
+Decoder::Decoder(const ModelConfig& config, ParameterSet& parameters, const AttentionKernel& kernel,
+                 Recompute recompute)
+    : parts_(std::make_unique<Parts>(config, parameters, kernel, recompute)) {}
 Decoder::~Decoder() = default;
 
 ForwardResult Decoder::forward(const PackedMicroBatch& batch, const AttentionLayout& layout,
@@ -99,6 +102,7 @@ ForwardResult Decoder::forward(const PackedMicroBatch& batch, const AttentionLay
   for (std::size_t i = 0; i < parts_->layers.size(); ++i) {
     SavedLayer saved;
     x = parts_->layers[i].forward(x, context, saved);
+    drop_recomputed(parts_->recompute, saved);
     state.layers.put(static_cast<std::int64_t>(i), std::move(saved));
   }
   state.final_input = x;
@@ -120,7 +124,8 @@ void Decoder::backward(ForwardResult&& result, const PackedMicroBatch& batch,
       parts_->final_norm.backward_input(state->final_input, state->final_rstd, d_hidden);
   state->final_input.reset();
   for (std::size_t i = parts_->layers.size(); i-- > 0;) {
-    const SavedLayer saved = state->layers.take(static_cast<std::int64_t>(i));
+    SavedLayer saved = state->layers.take(static_cast<std::int64_t>(i));
+    parts_->layers[i].restore(parts_->recompute, context, saved);
     LayerDeltas deltas;
     d_x = parts_->layers[i].backward_input(d_x, context, saved, deltas);
     parts_->layers[i].backward_weight(saved, deltas);

@@ -11,6 +11,7 @@
 
 #include "attention/attention.h"
 #include "loader/packed_micro_batch.h"
+#include "memory/recompute.h"
 #include "model/parameters.h"
 
 namespace weft {
@@ -30,7 +31,8 @@ struct ForwardResult {
 class Decoder {
  public:
   // `parameters` and `kernel` must outlive the decoder.
-  Decoder(const ModelConfig& config, ParameterSet& parameters, const AttentionKernel& kernel);
+  Decoder(const ModelConfig& config, ParameterSet& parameters, const AttentionKernel& kernel,
+          Recompute recompute = Recompute::kNone);
   ~Decoder();
 
   ForwardResult forward(const PackedMicroBatch& batch, const AttentionLayout& layout,

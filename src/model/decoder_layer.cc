@@ -60,20 +60,15 @@ RingContext DecoderLayer::ring_of(const LayerContext& context) const {
 
 at::Tensor DecoderLayer::forward(const at::Tensor& x, const LayerContext& context,
                                  SavedLayer& saved) const {
-  at::Tensor middle = attend(x, context, saved);  // [T, E]
-  saved.middle = middle;
-  saved.middle_rstd = post_attention_norm_.reciprocal_rms(middle);
-  const at::Tensor norm2 = post_attention_norm_.forward(middle, saved.middle_rstd);  // [T, E]
-  saved.gate = gate_proj_.forward(norm2);                                            // [T, F]
-  saved.up = up_proj_.forward(norm2);                                                // [T, F]
-  return down_proj_.add_forward(middle, swiglu_forward(saved.gate, saved.up));
-}
-
-at::Tensor DecoderLayer::attend(const at::Tensor& x, const LayerContext& context,
-                                SavedLayer& saved) const {
   saved.input = x;
   saved.input_rstd = input_norm_.reciprocal_rms(x);
-  const at::Tensor norm1 = input_norm_.forward(x, saved.input_rstd);  // [T, E]
+  run_attention(context, saved);
+  run_projections(saved);
+  return down_proj_.add_forward(saved.middle, swiglu_forward(saved.gate, saved.up));
+}
+
+void DecoderLayer::run_attention(const LayerContext& context, SavedLayer& saved) const {
+  const at::Tensor norm1 = input_norm_.forward(saved.input, saved.input_rstd);  // [T, E]
   saved.q = as_heads(q_proj_.forward(norm1), shape_.num_heads, shape_.head_dim);
   saved.k = as_heads(k_proj_.forward(norm1), shape_.num_kv_heads, shape_.head_dim);
   saved.v = as_heads(v_proj_.forward(norm1), shape_.num_kv_heads, shape_.head_dim);
@@ -83,7 +78,21 @@ at::Tensor DecoderLayer::attend(const at::Tensor& x, const LayerContext& context
                                                 saved.k, saved.v, ring_of(context));
   saved.attention_out = attention.out;
   saved.attention_lse = attention.lse;
-  return o_proj_.add_forward(x, as_rows(attention.out));
+}
+
+void DecoderLayer::run_projections(SavedLayer& saved) const {
+  saved.middle = o_proj_.add_forward(saved.input, as_rows(saved.attention_out));  // [T, E]
+  saved.middle_rstd = post_attention_norm_.reciprocal_rms(saved.middle);
+  const at::Tensor norm2 = post_attention_norm_.forward(saved.middle, saved.middle_rstd);  // [T, E]
+  saved.gate = gate_proj_.forward(norm2);                                                  // [T, F]
+  saved.up = up_proj_.forward(norm2);                                                      // [T, F]
+}
+
+void DecoderLayer::restore(Recompute recompute, const LayerContext& context,
+                           SavedLayer& saved) const {
+  if (recompute == Recompute::kNone) return;
+  run_attention(context, saved);
+  if (recompute == Recompute::kFull) run_projections(saved);
 }
 
 at::Tensor DecoderLayer::backward_input(const at::Tensor& d_out, const LayerContext& context,

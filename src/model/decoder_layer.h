@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "attention/attention.h"
-#include "memory/saved_layer.h"
+#include "memory/recompute.h"
 #include "model/linear.h"
 #include "model/parameters.h"
 #include "model/rms_norm.h"
@@ -45,6 +45,9 @@ class DecoderLayer {
 
   // x [T, E] -> [T, E]. x becomes part of `saved` and must not be changed afterwards.
   at::Tensor forward(const at::Tensor& x, const LayerContext& context, SavedLayer& saved) const;
+  // Computes again what drop_recomputed(recompute, saved) freed: the same bits. All ranks of a ring
+  // do it at the same point.
+  void restore(Recompute recompute, const LayerContext& context, SavedLayer& saved) const;
   // d_out [T, E] -> d_x [T, E]
   at::Tensor backward_input(const at::Tensor& d_out, const LayerContext& context,
                             const SavedLayer& saved, LayerDeltas& deltas) const;
@@ -52,7 +55,10 @@ class DecoderLayer {
 
  private:
   RingContext ring_of(const LayerContext& context) const;
-  at::Tensor attend(const at::Tensor& x, const LayerContext& context, SavedLayer& saved) const;
+  // From saved.input: q, k, v, attention's output.
+  void run_attention(const LayerContext& context, SavedLayer& saved) const;
+  // From saved.input and attention's output: middle, gate and up.
+  void run_projections(SavedLayer& saved) const;
 
   std::int64_t layer_idx_;
   AttentionShape shape_;

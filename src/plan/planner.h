@@ -44,6 +44,6 @@ struct PlanRequest {
 // capacity. An empty set gives an empty plan.
 StepPlan make_plan(const PlanRequest& request);
 
-std::span<const std::string> strategy_names();  // "static", "hdp-naive", "hdp"
+std::span<const std::string> strategy_names();  // "static", ..., "hdp"
 
 }  // namespace weft

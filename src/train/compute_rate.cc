@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
+
+#include "machine/core_count.h"
 
 namespace weft {
 namespace {
@@ -29,7 +30,7 @@ ComputePeak measure_compute_peak(at::ScalarType dtype, std::int32_t num_ranks,
   double best_s = seconds_of_one_product(a, b, out);
   for (int i = 0; i < kRepeats; ++i) best_s = std::min(best_s, seconds_of_one_product(a, b, out));
   const double one_core = 2.0 * kSize * kSize * kSize / best_s;
-  const auto cores = static_cast<std::int32_t>(std::max(1u, std::thread::hardware_concurrency()));
+  const auto cores = static_cast<std::int32_t>(count_cores(system_text()).usable());
   const std::int32_t used = std::min(cores, num_ranks * threads_per_rank);
   return {.flops_per_s = used * one_core,
           .source = fmt::format(

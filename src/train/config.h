@@ -34,10 +34,16 @@ struct DataConfig {
 };
 
 struct PlanConfig {
-  std::string strategy = "hdp";    // static | hdp-naive | hdp
+  std::string strategy = "hdp";    // one of strategy_names()
   Tokens capacity = Tokens(4096);  // per rank and micro-batch
   std::string cost;                // cost file; empty: the built-in estimate
+  std::int64_t steps_ahead = 1;    // planned while a step runs
   friend bool operator==(const PlanConfig&, const PlanConfig&) = default;
+};
+
+struct MemoryConfig {
+  std::string recompute = "none";  // none | attention | full
+  friend bool operator==(const MemoryConfig&, const MemoryConfig&) = default;
 };
 
 struct OptimizerConfig {
@@ -80,6 +86,7 @@ struct TrainConfig {
   ModelConfig model;  // vocab_size 0: the corpus tokenizer's
   DataConfig data;
   PlanConfig plan;
+  MemoryConfig memory;
   OptimizerConfig optimizer;
   RunConfig train;
   CommConfig comm;

@@ -1,6 +1,7 @@
 // The rows of the configuration table, section by section.
 #include <vector>
 
+#include "plan/planner.h"
 #include "train/config_schema.h"
 
 namespace weft {
@@ -13,6 +14,7 @@ constexpr FieldRange kNotNegative = {.min = 0};
 constexpr FieldRange kAtLeastOne = {.min = 1};
 // The planner's largest counts: times the largest number of ranks they still fit in 63 bits.
 constexpr FieldRange kTokenCount = {.min = 1, .max = 0x1p40};
+constexpr FieldRange kStepsAhead = {.min = 1, .max = 1024};
 constexpr FieldRange kDecayRate = {.min = 0, .max = 1, .max_open = true};
 // One dimension of a tensor; check_model_config bounds what the dimensions make together.
 constexpr FieldRange kDimension = {.min = 1, .max = 1 << 24};
@@ -138,7 +140,7 @@ std::vector<ConfigField> data_and_plan_fields() {
        .name = "strategy",
        .ref = WEFT_FIELD(plan.strategy),
        .help = "how sequences are placed",
-       .choices = {"static", "hdp-naive", "hdp"},
+       .choices = {strategy_names().begin(), strategy_names().end()},
        .also_called = {"planner"}},
       {.section = "plan",
        .name = "capacity",
@@ -152,6 +154,19 @@ std::vector<ConfigField> data_and_plan_fields() {
        .ref = WEFT_FIELD(plan.cost),
        .help = "cost file; empty: the built-in estimate",
        .also_called = {"cost_file", "profile"}},
+      {.section = "plan",
+       .name = "steps_ahead",
+       .ref = WEFT_FIELD(plan.steps_ahead),
+       .help = "steps that are planned while one runs",
+       .range = kStepsAhead,
+       .also_called = {"prefetch", "prefetch_depth", "prefetch_factor"}},
+      {.section = "memory",
+       .name = "recompute",
+       .ref = WEFT_FIELD(memory.recompute),
+       .help = "what backward computes again instead of keeping it",
+       .choices = {"none", "attention", "full"},
+       .also_called = {"recompute_granularity", "gradient_checkpointing",
+                       "activation_checkpointing"}},
   };
 }
 
@@ -264,7 +279,7 @@ std::vector<ConfigField> run_fields() {
       {.section = "train",
        .name = "attention",
        .ref = WEFT_FIELD(train.attention),
-       .help = "kernel: tiles on the BLAS, or the plain reference",
+       .help = "kernel: blocks in vectors of the processor, or the plain reference",
        .choices = {"blocked", "reference"},
        .also_called = {"attn_implementation"}},
       {.section = "train",

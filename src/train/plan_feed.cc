@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "plan/plan_codec.h"
-#include "plan/plan_slice.h"
 #include "plan/validate.h"
 
 namespace weft {
@@ -122,36 +121,6 @@ void check_runnable(const StepPlan& plan, std::int32_t num_ranks) {
                       plan.step, micro_batch.offload_ratio);
     }
   }
-}
-
-PreparedStep prepare_step(FedPlan fed, std::int32_t num_ranks) {
-  const StepPlan& plan = fed.plan;
-  check_runnable(plan, num_ranks);
-  PreparedStep prepared;
-  prepared.hash = plan_hash(plan);
-  for (std::int32_t r = 0; r < num_ranks; ++r) {
-    prepared.slices.push_back(encode_slice(slice_plan(plan, prepared.hash, Rank(r))));
-  }
-  prepared.fed = std::move(fed);
-  return prepared;
-}
-
-PlanAhead::PlanAhead(PlanFeed& feed, std::int32_t num_ranks, std::int64_t num_steps)
-    : feed_(feed), num_ranks_(num_ranks), steps_left_(num_steps) {
-  launch();
-}
-
-void PlanAhead::launch() {
-  if (steps_left_ <= 0) return;
-  --steps_left_;
-  next_ = std::async(std::launch::async, [this] { return prepare_step(feed_.next(), num_ranks_); });
-}
-
-PreparedStep PlanAhead::take() {
-  WEFT_CHECK(next_.valid(), "more plans taken than steps announced");
-  PreparedStep step = next_.get();
-  launch();
-  return step;
 }
 
 }  // namespace weft

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <filesystem>
-#include <future>
 #include <memory>
 #include <vector>
 
@@ -45,31 +44,5 @@ std::vector<std::filesystem::path> list_plan_files(const std::filesystem::path& 
 // Validates; UserError also for what this executor does not do: another number of ranks or an
 // offload ratio above 0.
 void check_runnable(const StepPlan& plan, std::int32_t num_ranks);
-
-// A plan that has been proved and cut for its ranks.
-struct PreparedStep {
-  FedPlan fed;
-  Hash128 hash;
-  std::vector<std::vector<std::byte>> slices;  // [num_ranks], encoded
-};
-// Throws what check_runnable throws.
-PreparedStep prepare_step(FedPlan fed, std::int32_t num_ranks);
-
-// Prepares the next step on a thread of its own while the current one runs, so that planning is off
-// the critical path; take() waits only for what is not ready. Errors of the feed come out of
-// take().
-class PlanAhead {
- public:
-  PlanAhead(PlanFeed& feed, std::int32_t num_ranks, std::int64_t num_steps);
-  PreparedStep take();
-
- private:
-  void launch();
-
-  PlanFeed& feed_;
-  std::int32_t num_ranks_;
-  std::int64_t steps_left_;
-  std::future<PreparedStep> next_;
-};
 
 }  // namespace weft

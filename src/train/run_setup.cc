@@ -1,10 +1,10 @@
 #include "train/run_setup.h"
 
 #include <algorithm>
-#include <thread>
 
 #include "base/error.h"
 #include "cost/cpu_estimate.h"
+#include "machine/core_count.h"
 #include "train/resume.h"
 
 namespace weft {
@@ -12,11 +12,11 @@ namespace {
 
 // Of one rank, so that the ranks of this host fill its cores.
 std::int32_t settle_threads(const TrainConfig& config, std::int32_t ranks_on_host) {
-  const auto cores = static_cast<std::int64_t>(std::max(1u, std::thread::hardware_concurrency()));
+  const auto cores = static_cast<std::int64_t>(count_cores(system_text()).usable());
   const std::int64_t asked = config.train.threads_per_rank;
   WEFT_USER_CHECK(asked <= cores,
-                  "train.threads_per_rank is {}, but this machine has {} cores; set at most that, "
-                  "or 0 for cores / ranks",
+                  "train.threads_per_rank is {}, but this process may use {} cores; set at most "
+                  "that, or 0 for cores / ranks",
                   asked, cores);
   const std::int64_t share = std::max<std::int64_t>(1, cores / ranks_on_host);
   return static_cast<std::int32_t>(asked > 0 ? asked : share);
@@ -39,13 +39,17 @@ CostModel cost_model_of(const TrainConfig& config) {
   const ModelConfig& model = config.model;
   if (config.plan.cost.empty()) {
     const bool wide = parse_dtype(config.train.dtype, "train.dtype") == at::kDouble;
-    return estimate_cpu_cost({.num_layers = model.num_layers,
-                              .hidden_size = model.hidden_size,
-                              .query_size = model.num_heads * model.head_dim,
-                              .kv_size = model.num_kv_heads * model.head_dim,
-                              .intermediate_size = model.intermediate_size,
-                              .vocab_size = model.vocab_size,
-                              .element_bytes = wide ? 8 : 4});
+    CostModel cost = estimate_cpu_cost({.num_layers = model.num_layers,
+                                        .hidden_size = model.hidden_size,
+                                        .query_size = model.num_heads * model.head_dim,
+                                        .kv_size = model.num_kv_heads * model.head_dim,
+                                        .intermediate_size = model.intermediate_size,
+                                        .vocab_size = model.vocab_size,
+                                        .element_bytes = wide ? 8 : 4});
+    // Backward runs the whole forward again. What attention alone adds is left out: it is no fixed
+    // share of backward.
+    if (config.memory.recompute == "full") cost.backward_ratio += 1;
+    return cost;
   }
   CostModel cost = load_cost_model(config.plan.cost);
   WEFT_USER_CHECK(cost.num_layers == model.num_layers,
@@ -126,6 +130,7 @@ StepLoop RunSetup::make_loop() const {
   loop.model = config.model;
   loop.dtype = parse_dtype(config.train.dtype, "train.dtype");
   loop.attention = config.train.attention;
+  loop.recompute = parse_recompute(config.memory.recompute);
   loop.num_ranks = static_cast<std::int32_t>(config.train.ranks);
   loop.threads_per_rank = threads_per_rank_;
   loop.num_steps = config.train.steps;
@@ -143,6 +148,7 @@ StepLoop RunSetup::make_loop() const {
   loop.wait_limit = wait_limit(config.comm);
   loop.checkpoints = {.folder = checkpoint_folder(config.train.out),
                       .keep_last = config.train.keep_last};
+  loop.plans_ahead = config.plan.steps_ahead;
   loop.save_interval = config.train.save_interval;
   loop.corpus_hash = corpus_.hash();
   loop.config = effective_config();

@@ -133,8 +133,8 @@ RankLoop::RankLoop(const StepLoop& loop, const SequenceSource& source, PlanFeed*
     : loop_(loop),
       comm_(comm),
       parameters_(loop.model, loop.dtype),
-      kernel_(make_attention_kernel(loop.attention)),
-      decoder_(loop.model, parameters_, *kernel_),
+      kernel_(make_attention_kernel(loop.attention, loop.threads_per_rank)),
+      decoder_(loop.model, parameters_, *kernel_, loop.recompute),
       optimizer_(parameters_, loop.optimizer),
       state_{.comm = comm,
              .source = source,
@@ -155,7 +155,10 @@ RankLoop::RankLoop(const StepLoop& loop, const SequenceSource& source, PlanFeed*
   }
   if (reports()) {
     WEFT_CHECK(feed != nullptr, "rank {} plans and needs a feed", comm.rank());
-    plans_ = std::make_unique<PlanAhead>(*feed, loop.num_ranks, loop.num_steps - loop.start.step);
+    plans_ = std::make_unique<PlanAhead>(
+        *feed, PlanAheadOptions{.num_ranks = loop.num_ranks,
+                                .num_steps = loop.num_steps - loop.start.step,
+                                .depth = loop.plans_ahead});
   }
 }
 

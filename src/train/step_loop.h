@@ -13,7 +13,7 @@
 
 #include "checkpoint/checkpoint_io.h"
 #include "checkpoint/run_position.h"
-#include "train/plan_feed.h"
+#include "train/plan_ahead.h"
 #include "train/step_metrics.h"
 #include "train/train_step.h"
 
@@ -23,6 +23,7 @@ struct StepLoop {
   ModelConfig model;
   at::ScalarType dtype = at::kFloat;
   std::string attention = "blocked";
+  Recompute recompute = Recompute::kNone;
   std::int32_t num_ranks = 1;
   std::int32_t threads_per_rank = 1;
   std::int64_t num_steps = 1;  // of the run, those before `start` included
@@ -31,6 +32,7 @@ struct StepLoop {
   LearningRateSchedule schedule;
   TrainStepOptions step_options;
   std::chrono::nanoseconds wait_limit = std::chrono::seconds(60);
+  std::int64_t plans_ahead = 1;
   double peak_flops_per_s = 1;  // of all ranks together, for MFU
 
   RunPosition start;                // where the feed stands too

@@ -153,6 +153,29 @@ TEST_P(RanksTest, EveryStrategyEqualsTheDenseReference) {
   }
 }
 
+TEST_P(RanksTest, WhatBackwardComputesAgainChangesNoBitOfAnyGradient) {
+  for (int round = 0; round < num_rounds(4); ++round) {
+    const auto seed = static_cast<std::uint64_t>(2000 * GetParam() + round);
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    const std::vector<SequenceSpec> specs = edge_sequences(GetParam(), 40, seed);
+    const StepPlan plan = random_plan({.num_ranks = GetParam(),
+                                       .sequences = specs,
+                                       .capacity = Tokens(40),
+                                       .weighting = weighting_of(round),
+                                       .seed = seed,
+                                       .allow_unequal_cuts = true});
+    const MemorySource source = source_of(specs, seed, 50);
+    StepSetting setting = setting_of(round);
+    const RankedStep kept = run_on_ranks(setting, plan, source);
+    for (const Recompute recompute : {Recompute::kAttention, Recompute::kFull}) {
+      setting.recompute = recompute;
+      const RankedStep again = run_on_ranks(setting, plan, source);
+      EXPECT_EQ(again.loss, kept.loss);
+      EXPECT_TRUE(at::equal(again.gradients, kept.gradients)) << static_cast<int>(recompute);
+    }
+  }
+}
+
 TEST_P(RanksTest, C004GradientsDoNotScaleWithTheSizeOfTheGroup) {
   MemorySource source;
   source.add(0, MemorySource::random_document(1, 0, 256, 50));

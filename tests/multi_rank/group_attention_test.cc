@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -100,25 +101,27 @@ TEST_F(GroupAttention, ArbitraryCutsEqualTheWhole) {
 class WatchfulKernel final : public AttentionKernel {
  public:
   std::string_view name() const override { return "watchful"; }
-  void forward(const ForwardPair<float>& pair) const override {
-    check(pair), kernel_->forward(pair);
+  void forward(std::span<const ForwardPair<float>> pairs) const override {
+    check(pairs), kernel_->forward(pairs);
   }
-  void forward(const ForwardPair<double>& pair) const override {
-    check(pair), kernel_->forward(pair);
+  void forward(std::span<const ForwardPair<double>> pairs) const override {
+    check(pairs), kernel_->forward(pairs);
   }
-  void backward(const BackwardPair<float>& pair) const override {
-    check(pair), kernel_->backward(pair);
+  void backward(std::span<const BackwardPair<float>> pairs) const override {
+    check(pairs), kernel_->backward(pairs);
   }
-  void backward(const BackwardPair<double>& pair) const override {
-    check(pair), kernel_->backward(pair);
+  void backward(std::span<const BackwardPair<double>> pairs) const override {
+    check(pairs), kernel_->backward(pairs);
   }
 
  private:
   template <class Pair>
-  static void check(const Pair& pair) {
-    EXPECT_GT(pair.q.num_rows, 0);
-    EXPECT_GT(pair.k.num_rows, 0);
-    EXPECT_LE(pair.k_begin, pair.q_begin + pair.q.num_rows - 1);
+  static void check(std::span<const Pair> pairs) {
+    for (const Pair& pair : pairs) {
+      EXPECT_GT(pair.q.num_rows, 0);
+      EXPECT_GT(pair.k.num_rows, 0);
+      EXPECT_LE(pair.k_begin, pair.q_begin + pair.q.num_rows - 1);
+    }
   }
   std::unique_ptr<AttentionKernel> kernel_ = make_blocked_kernel();
 };
@@ -184,10 +187,13 @@ TEST_F(GroupAttention, OtherSequencesAreBitEqualWhateverOneSequenceHolds) {
 class FailingKernel final : public AttentionKernel {
  public:
   std::string_view name() const override { return "failing"; }
-  void forward(const ForwardPair<float>&) const override { throw InternalError("kernel broke"); }
-  void forward(const ForwardPair<double>&) const override { throw InternalError("kernel broke"); }
-  void backward(const BackwardPair<float>&) const override { throw InternalError("kernel broke"); }
-  void backward(const BackwardPair<double>&) const override { throw InternalError("kernel broke"); }
+  void forward(std::span<const ForwardPair<float>>) const override { fail(); }
+  void forward(std::span<const ForwardPair<double>>) const override { fail(); }
+  void backward(std::span<const BackwardPair<float>>) const override { fail(); }
+  void backward(std::span<const BackwardPair<double>>) const override { fail(); }
+
+ private:
+  static void fail() { throw InternalError("kernel broke"); }
 };
 
 TEST_F(GroupAttention, KernelThatThrowsOnOneRankEndsAllRanksWithItsReason) {

@@ -15,6 +15,8 @@
 #include "comm/thread/thread_world.h"
 #include "corpus/byte_tokenizer.h"
 #include "corpus/corpus_builder.h"
+#include "plan/plan_codec.h"
+#include "train/plan_feed.h"
 #include "train/stop_signal.h"
 #include "train/trainer.h"
 
@@ -24,13 +26,15 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-// A corpus of 40 short documents, shared by all tests of this program.
+constexpr int kDocuments = 40;
+
+// A corpus of short documents, shared by all tests of this program.
 class Resume : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     folder_ = fs::temp_directory_path() / fmt::format("weft-resume-{}", ::getpid());
     fs::create_directories(folder_ / "text");
-    for (int i = 0; i < 40; ++i) {
+    for (int i = 0; i < kDocuments; ++i) {
       std::ofstream file(folder_ / "text" / fmt::format("{:02}.txt", i));
       for (int j = 0; j <= i * i % 57; ++j) file << static_cast<char>('a' + (i * 7 + j * j) % 26);
     }
@@ -135,6 +139,26 @@ TEST_F(Resume, OtherRankCountsAndStrategiesGoOnFromTheSameState) {
     run_training(next);
     EXPECT_NEAR(loss_of_last(out), loss_of_last("four"), 1e-6) << ranks << " ranks";
   }
+}
+
+// C068: the reader's state belongs to the run, not to ranks that may be missing later.
+TEST_F(Resume, EverySampleOfAnEpochIsSeenOnceWhenFourRanksSaveAndTwoGoOn) {
+  TrainingJob first = without_decay(job("four_two", 4, 4));
+  TrainingJob second = without_decay(job("four_two", 9, 2));
+  for (TrainingJob* part : {&first, &second}) part->save_plans = true;
+  run_training(first);
+  run_training(second);
+  std::map<std::int64_t, int> seen;
+  std::int64_t sequences = 0;
+  for (const fs::path& file : list_plan_files(folder_ / "four_two" / "plans")) {
+    for (const SequenceSpec& sequence : load_plan(file).sequences) {
+      ++seen[sequence.id];
+      ++sequences;
+      EXPECT_EQ(seen[sequence.id], sequences <= kDocuments ? 1 : 2) << "id " << sequence.id;
+    }
+  }
+  EXPECT_GE(sequences, kDocuments) << "nine steps no longer cover the epoch";
+  EXPECT_EQ(static_cast<int>(seen.size()), kDocuments);
 }
 
 // C071: the moments matter, and are restored.

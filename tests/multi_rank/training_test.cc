@@ -141,7 +141,7 @@ void expect_same_losses(at::ScalarType dtype, double tolerance) {
   StepsFeed reference_feed(data.steps, strategy_planner("hdp", 1, kOneRankHoldsAll));
   const auto reference = losses_of(tiny_loop(1, dtype, 50), data.source, reference_feed);
   EXPECT_LT(reference.back(), reference.front());
-  for (const std::string strategy : {"static", "hdp-naive", "hdp"}) {
+  for (const std::string& strategy : strategy_names()) {
     for (const std::int32_t num_ranks : {1, 2, 3, 4, 7}) {
       if (!testing::can_run_ranks(num_ranks)) continue;
       // A small capacity shards sequences over all ranks; a large one keeps them whole.

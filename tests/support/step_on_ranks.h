@@ -22,6 +22,7 @@ struct StepSetting {
   ModelConfig config;
   at::ScalarType dtype = at::kDouble;
   const char* kernel = "reference";
+  Recompute recompute = Recompute::kNone;
 };
 
 inline void sum_over_ranks(Communicator& comm, const at::Tensor& flat) {
@@ -43,7 +44,7 @@ inline RankedStep run_on_ranks(const StepSetting& setting, const StepPlan& plan,
   RankedStep step;
   run_test_ranks(plan.num_ranks, [&](Communicator& comm) {
     set_compute_threads(1);
-    TinyModel model(setting.config, setting.dtype, setting.kernel);
+    TinyModel model(setting.config, setting.dtype, setting.kernel, setting.recompute);
     const PlanSlice slice = slice_plan(plan, hash, comm.rank());
     const RingContext ring{.comm = &comm, .step = plan.step};
     double loss = 0;

@@ -45,11 +45,11 @@ inline void randomise(ParameterSet& parameters, std::uint64_t seed) {
 
 struct TinyModel {
   TinyModel(const ModelConfig& model_config, at::ScalarType dtype,
-            std::string_view kernel_name = "reference")
+            std::string_view kernel_name = "reference", Recompute recompute = Recompute::kNone)
       : config(model_config),
         parameters(config, dtype),
         kernel(make_attention_kernel(kernel_name)),
-        decoder(config, parameters, *kernel) {
+        decoder(config, parameters, *kernel, recompute) {
     randomise(parameters, 11);
   }
 

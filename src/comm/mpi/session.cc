@@ -1,7 +1,6 @@
 #include "comm/mpi/session.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <array>
@@ -15,6 +14,7 @@
 #include "comm/mpi/mpi_call.h"
 #include "comm/mpi/mpi_communicator.h"
 #include "comm/mpi/transfer.h"
+#include "machine/core_count.h"
 
 namespace weft::mpi_transport {
 namespace {
@@ -44,9 +44,7 @@ bool host_is_crowded(MPI_Comm communicator) {
   int local_size = 1;
   check_mpi(MPI_Comm_size(host, &local_size), "MPI_Comm_size");
   check_mpi(MPI_Comm_free(&host), "MPI_Comm_free");
-  cpu_set_t cores;
-  if (::sched_getaffinity(0, sizeof(cores), &cores) != 0) return true;
-  return local_size > CPU_COUNT(&cores);
+  return local_size > count_cores(system_text()).usable();
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "attention/attention_kernel.h"
-#include "attention/causal_blocks.h"
 #include "attention/packed_rows.h"
+#include "attention/simd/query_lanes.h"
 #include "base/error.h"
 #include "base/random.h"
 #include "tests/unit/attention/dense_oracle.h"
@@ -122,36 +122,39 @@ class EachKernel : public testing::TestWithParam<const char*> {
 INSTANTIATE_TEST_SUITE_P(Kernels, EachKernel, testing::Values("reference", "blocked"),
                          [](const auto& info) { return std::string(info.param); });
 
+// One head each: a token is a lane.
 std::vector<std::int64_t> edge_lengths() {
-  std::vector<std::int64_t> lengths{1, 2, 3, 4, 5, 31, 33};
+  std::vector<std::int64_t> lengths{1, 2, 3, 4, 5, 11, 13};
   for (const std::int64_t edge :
-       {kLargestTiles.diagonal_rows, kLargestTiles.query_rows, kLargestTiles.key_rows}) {
+       {std::int64_t{8}, std::int64_t{16}, std::int64_t{32}, kLaneStep, 2 * kLaneStep,
+        forward_block_sizes(16).num_keys, forward_block_sizes(16).num_lanes}) {
     for (const std::int64_t tokens : {edge - 1, edge, edge + 1}) lengths.push_back(tokens);
   }
   return lengths;
 }
 
-TEST_P(EachKernel, ForwardEqualsDenseAtEveryTileEdge) {
+TEST_P(EachKernel, ForwardEqualsDenseAtEveryBlockEdge) {
   for (const std::int64_t tokens : edge_lengths()) {
     SCOPED_TRACE(fmt::format("{} tokens, seed {}", tokens, 100 + tokens));
-    const HeadCounts heads{2, 1, 16};
+    const HeadCounts heads{2, 2, 16};
     expect_forward_equals_dense<double>(*kernel_, 100 + tokens, tokens, tokens, 0, 0, heads);
     expect_forward_equals_dense<float>(*kernel_, 100 + tokens, tokens, tokens, 0, 0, heads);
   }
 }
 
-TEST_P(EachKernel, GradientsEqualAutogradAtEveryTileEdge) {
+TEST_P(EachKernel, GradientsEqualAutogradAtEveryBlockEdge) {
   for (const std::int64_t tokens : edge_lengths()) {
     SCOPED_TRACE(fmt::format("{} tokens, seed {}", tokens, 200 + tokens));
-    expect_gradients_equal_autograd<double>(*kernel_, 200 + tokens, tokens, {2, 1, 16});
-    expect_gradients_equal_autograd<float>(*kernel_, 200 + tokens, tokens, {2, 1, 16});
+    expect_gradients_equal_autograd<double>(*kernel_, 200 + tokens, tokens, {2, 2, 16});
+    expect_gradients_equal_autograd<float>(*kernel_, 200 + tokens, tokens, {2, 2, 16});
   }
 }
 
 TEST_P(EachKernel, EveryHeadCountAndHeadDimWorks) {
   for (const HeadCounts& heads :
        {HeadCounts{8, 8, 16}, HeadCounts{8, 2, 24}, HeadCounts{8, 1, 32}, HeadCounts{28, 4, 8},
-        HeadCounts{1, 1, 1}, HeadCounts{3, 1, 5}, HeadCounts{2, 2, 128}, HeadCounts{4, 2, 80}}) {
+        HeadCounts{1, 1, 1}, HeadCounts{3, 1, 5}, HeadCounts{2, 2, 128}, HeadCounts{4, 2, 80},
+        HeadCounts{2, 1, 256}, HeadCounts{5, 1, 17}}) {
     SCOPED_TRACE(testing::Message() << heads);
     expect_gradients_equal_autograd<double>(*kernel_, 300, 70, heads);
     expect_gradients_equal_autograd<float>(*kernel_, 301, 70, heads);

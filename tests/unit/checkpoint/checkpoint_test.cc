@@ -194,6 +194,30 @@ TEST_P(CheckpointRoundTrip, IsBitExactFromAnyNumberOfRanksToAnyOther) {
   }
 }
 
+// C076: one embedding, one set of moments, no output head beside them.
+TEST_P(CheckpointRoundTrip, ATiedEmbeddingIsStoredOnceWithItsMoments) {
+  for (const bool tied : {true, false}) {
+    const TemporaryDirectory directory;
+    run_ranks(3, [&](Communicator& comm) {
+      State state(GetParam(), tied);
+      state.fill(1);
+      ASSERT_FALSE(save_checkpoint(comm, {.folder = directory / "c"}, 0, {}, state.parameters,
+                                   state.optimizer)
+                       .has_value());
+      State loaded(GetParam(), tied);
+      load_checkpoint(comm, checkpoint_path(directory / "c", 0), loaded.parameters,
+                      loaded.optimizer);
+      EXPECT_TRUE(same_bits(loaded.parameters.flat_values(), state.parameters.flat_values()));
+      EXPECT_TRUE(same_bits(loaded.optimizer.first_moments(), state.optimizer.first_moments()));
+    });
+    std::string headers;
+    for (const auto& file : fs::directory_iterator(checkpoint_path(directory / "c", 0)))
+      headers += read_text_file(file);
+    EXPECT_THAT(headers, HasSubstr("model.embed_tokens.weight"));
+    EXPECT_EQ(headers.find("lm_head.weight") == std::string::npos, tied);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Dtypes, CheckpointRoundTrip, testing::Values(at::kFloat, at::kDouble));
 
 TEST(Checkpoint, MoreRanksThanElementsLeaveSomePartsEmpty) {

@@ -289,5 +289,34 @@ TEST(Decoder, BackwardFreesWhatForwardSavedLayerByLayer) {
   EXPECT_EQ(peak_of_backward_above_forward(2), peak_of_backward_above_forward(12));
 }
 
+// Bar of memory: bytes between forward and backward are what the formula says.
+TEST(Decoder, WhatEachRecomputeModeKeepsIsWhatTheFormulaSays) {
+  install_counting_allocator();
+  constexpr std::int64_t kTokens = 200;
+  const auto saved_bytes = [](std::int64_t num_layers, Recompute recompute) {
+    ModelConfig config = tiny_config(2, true);
+    config.num_layers = num_layers;
+    const MemorySource source = random_source({kTokens - 70, 69, 1});
+    TinyModel model(config, at::kFloat, "blocked", recompute);
+    const WholePack pack(source);
+    AllocationCounter counter;
+    const AllocationScope scope(counter);
+    const ForwardResult result = model.decoder.forward(pack.batch, pack.layout, {});
+    return counter.live().value();
+  };
+  const ModelConfig config = tiny_config(2, true);
+  const LayerSizes sizes{.hidden_size = config.hidden_size,
+                         .num_heads = config.num_heads,
+                         .num_kv_heads = config.num_kv_heads,
+                         .head_dim = config.head_dim,
+                         .intermediate_size = config.intermediate_size};
+  for (const Recompute recompute : {Recompute::kNone, Recompute::kAttention, Recompute::kFull}) {
+    // Of layers alone: what stands above them cancels.
+    EXPECT_EQ(saved_bytes(9, recompute) - saved_bytes(2, recompute),
+              7 * kTokens * 4 * saved_elements_per_token(sizes, recompute))
+        << static_cast<int>(recompute);
+  }
+}
+
 }  // namespace
 }  // namespace weft

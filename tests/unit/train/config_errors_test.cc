@@ -90,7 +90,8 @@ TEST(TrainConfigErrors, WrongTypesNameKeyExpectedAndGot) {
       {"[train]\nout = [\"a\"]\n", {"train.out", "expected text", "got an array"}},
       {"[train]\nout = 2024-01-01\n", {"train.out", "got a date or time"}},
       {"max_context = {}\n", {"data.max_context", "expected an integer", "got a table"}},
-      {"[plan]\nstrategy = 1\n", {"plan.strategy", "one of static, hdp-naive, hdp", "got 1"}},
+      {"[plan]\nstrategy = 1\n",
+       {"plan.strategy", "one of static, sorted, pow2, hdp-naive, hdp-algorithm2, hdp", "got 1"}},
   });
   const std::string tied = std::string(kModel) + "tie_word_embeddings = \"yes\"\n";
   EXPECT_THAT(refusal(tied),
@@ -103,7 +104,8 @@ TEST(TrainConfigErrors, ValuesOutsideTheirRangeNameTheRange) {
       {"[train]\nranks = -1\n", {"train.ranks", "got -1"}},
       {"[train]\nsteps = -1\n", {"train.steps", "got -1"}},
       {"[train]\nbucket_bytes = 7\n", {"train.bucket_bytes", "of at least 8 (bytes)", "got 7"}},
-      {"[plan]\ncapacity = 0\n", {"plan.capacity", "of at least 1 and at most 1099511627776 (tokens)", "got 0"}},
+      {"[plan]\ncapacity = 0\n",
+       {"plan.capacity", "of at least 1 and at most 1099511627776 (tokens)", "got 0"}},
       {"[optimizer]\nbeta2 = 1\n", {"optimizer.beta2", "of at least 0 and below 1", "got 1"}},
       {"[optimizer]\nbeta1 = -0.1\n", {"optimizer.beta1", "got -0.1"}},
       {"[optimizer]\neps = 0\n", {"optimizer.eps", "got 0"}},
@@ -182,7 +184,8 @@ TEST(TrainConfigErrors, WrongOverridesNameTheOption) {
   EXPECT_THAT(with("optimizer.lr", "nan"), HasSubstr("got nan"));
   EXPECT_THAT(with("model.tie_word_embeddings", "1"), HasSubstr("expected true or false, got '1'"));
   EXPECT_THAT(with("plan.strategy", "HDP"),
-              HasSubstr("--plan.strategy: expected one of static, hdp-naive, hdp, got "
+              HasSubstr("--plan.strategy: expected one of static, sorted, pow2, hdp-naive, "
+                        "hdp-algorithm2, hdp, got "
                         "'HDP'"));
   EXPECT_THAT(with("train.out", "a\xff"), HasSubstr("--train.out: expected text in UTF-8"));
 }

@@ -62,6 +62,8 @@ const std::map<std::string, std::string>& other_values() {
       {"plan.strategy", "hdp-naive"},
       {"plan.capacity", "2K"},
       {"plan.cost", "cost.json"},
+      {"plan.steps_ahead", "3"},
+      {"memory.recompute", "full"},
       {"optimizer.lr", "0.002"},
       {"optimizer.min_lr", "0"},
       {"optimizer.warmup_steps", "7"},
@@ -139,8 +141,10 @@ TEST(TrainConfig, EachKeyReachesItsOwnMemberOfTheStruct) {
                            .seed = 9223372036854775807,
                            .weighting = "sample"};
   EXPECT_EQ(c.data, data);
-  const PlanConfig plan = {.strategy = "hdp-naive", .capacity = Tokens(2048), .cost = "cost.json"};
+  const PlanConfig plan = {
+      .strategy = "hdp-naive", .capacity = Tokens(2048), .cost = "cost.json", .steps_ahead = 3};
   EXPECT_EQ(c.plan, plan);
+  EXPECT_EQ(c.memory, MemoryConfig{.recompute = "full"});
   const OptimizerConfig optimizer = {.lr = 0.002,
                                      .min_lr = 0,
                                      .warmup_steps = 7,

@@ -1,0 +1,59 @@
+// PlanAhead: plans the next steps on a thread of its own while the current one runs, so that
+// planning is off the critical path. One thread lives as long as the run: a thread per step would
+// start each time on another malloc arena, and resident memory would creep.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "train/plan_feed.h"
+
+namespace weft {
+
+// A plan that has been proved and cut for its ranks.
+struct PreparedStep {
+  FedPlan fed;
+  Hash128 hash;
+  std::vector<std::vector<std::byte>> slices;  // [num_ranks], encoded
+};
+// Throws what check_runnable throws.
+PreparedStep prepare_step(FedPlan fed, std::int32_t num_ranks);
+
+struct PlanAheadOptions {
+  std::int32_t num_ranks = 1;
+  std::int64_t num_steps = 0;  // steps that will be taken at most
+  std::int64_t depth = 1;      // steps that may lie ready, at least 1
+};
+
+// The feed must outlive this object and is called from its thread alone.
+class PlanAhead {
+ public:
+  PlanAhead(PlanFeed& feed, const PlanAheadOptions& options);
+  ~PlanAhead();  // waits for the plan being made; plans that lie ready are dropped
+  PlanAhead(const PlanAhead&) = delete;
+  PlanAhead& operator=(const PlanAhead&) = delete;
+
+  // Steps come in order; waits only for what is not ready. An error of the feed comes out here, at
+  // its step, and at every call after it.
+  PreparedStep take();
+
+ private:
+  void run();
+
+  PlanFeed& feed_;
+  PlanAheadOptions options_;
+  std::int64_t steps_left_to_take_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<PreparedStep> ready_;
+  std::exception_ptr error_;  // after the last of ready_
+  bool stopping_ = false;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace weft

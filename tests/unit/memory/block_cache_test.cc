@@ -1,0 +1,102 @@
+#include "memory/block_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <thread>
+#include <vector>
+
+#include "base/random.h"
+
+namespace weft {
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+TEST(BlockCache, ABlockGivenBackServesTheNextRequestOfItsSize) {
+  BlockCache cache;
+  const MemoryBlock first = cache.take(3 * kMiB);
+  ASSERT_NE(first.data, nullptr);
+  EXPECT_GE(first.bytes, 3 * kMiB);
+  std::memset(first.data, 1, first.bytes);
+  cache.give_back(first);
+  EXPECT_EQ(cache.lent_bytes(), 0U);
+  EXPECT_EQ(cache.kept_bytes(), first.bytes);
+  const MemoryBlock slightly_less = cache.take(3 * kMiB - kMiB / 4);
+  EXPECT_EQ(slightly_less.data, first.data);
+  EXPECT_EQ(cache.kept_bytes(), 0U);
+  cache.give_back(slightly_less);
+}
+
+TEST(BlockCache, AMuchLargerBlockIsNotWastedOnASmallRequest) {
+  BlockCache cache;
+  const MemoryBlock large = cache.take(8 * kMiB);
+  cache.give_back(large);
+  const MemoryBlock small = cache.take(4 * kMiB);
+  EXPECT_NE(small.data, large.data);
+  cache.give_back(small);
+}
+
+TEST(BlockCache, LargeBlocksAreAlignedToHugePages) {
+  BlockCache cache;
+  for (const std::size_t bytes : {2 * kMiB, 2 * kMiB + 1, 5 * kMiB}) {
+    const MemoryBlock block = cache.take(bytes);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block.data) % (2 * kMiB), 0U) << bytes;
+    cache.give_back(block);
+  }
+}
+
+TEST(BlockCache, LentAndKeptStayWithinAnEighthOfTheMostThatWasLent) {
+  BlockCache cache;
+  const RandomStream random(7, "block cache");
+  std::vector<MemoryBlock> lent;
+  std::size_t now = 0, most = 0;
+  for (std::uint64_t i = 0; i < 2000; ++i) {
+    if (!lent.empty() && random.below(2 * i, 100) < 50) {
+      const std::size_t pick = random.below(2 * i + 1, lent.size());
+      now -= lent[pick].bytes;
+      cache.give_back(lent[pick]);
+      lent.erase(lent.begin() + static_cast<std::ptrdiff_t>(pick));
+    } else {
+      lent.push_back(cache.take(1 + random.below(2 * i + 1, 16 * kMiB)));
+      ASSERT_NE(lent.back().data, nullptr);
+      now += lent.back().bytes;
+    }
+    most = std::max(most, now);
+    ASSERT_EQ(cache.lent_bytes(), now) << "step " << i << ", seed 7";
+    ASSERT_LE(cache.lent_bytes() + cache.kept_bytes(), most + most / 8) << "step " << i;
+  }
+  for (const MemoryBlock& block : lent) cache.give_back(block);
+}
+
+TEST(BlockCache, WhatTheSystemCannotGiveIsNull) {
+  BlockCache cache;
+  EXPECT_EQ(cache.take(std::size_t{1} << 60).data, nullptr);
+  EXPECT_EQ(cache.take(std::numeric_limits<std::size_t>::max()).data, nullptr);
+  EXPECT_EQ(cache.lent_bytes(), 0U);
+}
+
+TEST(BlockCache, NoTwoThreadsGetTheSameBlock) {
+  BlockCache cache;
+  std::vector<std::thread> threads;
+  for (int id = 1; id <= 4; ++id) {
+    threads.emplace_back([&cache, id] {
+      for (int i = 0; i < 200; ++i) {
+        const MemoryBlock block = cache.take(kMiB / 2);
+        auto* words = static_cast<volatile int*>(block.data);
+        words[0] = id;
+        words[1000] = id;
+        std::this_thread::yield();
+        ASSERT_EQ(words[0], id);
+        ASSERT_EQ(words[1000], id);
+        cache.give_back(block);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace weft

@@ -115,10 +115,12 @@ void check_runnable(const StepPlan& plan, std::int32_t num_ranks) {
       plan.step, plan.pipeline_stages);
   for (const auto& micro_batches : plan.ranks) {
     for (const MicroBatch& micro_batch : micro_batches) {
-      WEFT_USER_CHECK(micro_batch.offload_ratio == 0,
-                      "the plan of step {} offloads {} of a micro-batch's activations; this build "
-                      "keeps all of them in memory, so its capacity would be exceeded",
-                      plan.step, micro_batch.offload_ratio);
+      WEFT_USER_CHECK(
+          micro_batch.offload_ratio == 0,
+          "the plan of step {} offloads {} of a micro-batch's activations; this build "
+          "keeps all of them in memory, so its capacity would be exceeded; plan again without "
+          "--offload",
+          plan.step, micro_batch.offload_ratio);
     }
   }
 }

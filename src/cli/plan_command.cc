@@ -3,9 +3,11 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/error.h"
+#include "cli/plan_explain.h"
 #include "cli/plan_input.h"
 #include "cli/plan_report.h"
 #include "plan/plan_codec.h"
@@ -16,6 +18,7 @@ namespace {
 
 struct OutputFlags {
   std::string out;
+  std::optional<std::int64_t> explained;  // id of a sequence
   std::int64_t num_batches = 1;
   bool is_json = false;
   bool is_summary = false;
@@ -42,9 +45,9 @@ void run_plan(const PlanFlags& flags, const OutputFlags& output) {
   const bool is_all = output.is_comparison || flags.strategy == "all";
   if (is_all || output.is_summary || output.num_batches > 1) {
     WEFT_USER_CHECK(
-        !output.is_json && output.out.empty(),
-        "plan: --json and --out need one strategy and one batch; not --strategy all, --compare, "
-        "--summary-json or --batches");
+        !output.is_json && output.out.empty() && !output.explained,
+        "plan: --json, --out and --explain need one strategy and one batch; not --strategy all, "
+        "--compare, --summary-json or --batches");
     WEFT_USER_CHECK(!output.is_summary || !is_all,
                     "plan: --summary-json prints one object; name one --strategy");
     if (is_all) return summarize(flags, output, request, strategy_names());
@@ -52,10 +55,17 @@ void run_plan(const PlanFlags& flags, const OutputFlags& output) {
   }
   request.sequences = sequences_of_step(flags, request, flags.step);
   const MadePlan made = plan_with(request, flags.strategy);
+  std::optional<SequenceExplanation> about;
+  if (output.explained) {
+    about = explain_sequence(made.plan, made.evaluation, request.cost, request.cluster,
+                             *output.explained);
+  }
   if (!output.out.empty()) save_plan(output.out, made.plan);
   if (output.is_json) {
-    write_plan_json(std::cout, made.plan);
+    write_plan_json(std::cout, made.plan, about ? explanation_json_member(*about) : "");
     std::cout.flush();
+  } else if (about) {
+    print_explanation(*about, made.plan);
   } else {
     print_plan(made, request.cost);
   }
@@ -80,6 +90,10 @@ void add_plan_command(CLI::App& app) {
   plan->add_flag("--compare", output->is_comparison, "All strategies side by side (default: off)");
   plan->add_flag("--summary-json", output->is_summary,
                  "One JSON object with the figures of all batches (default: off)");
+  plan->add_option("--explain", output->explained,
+                   "Say why the sequence with this id got its degree and ranks; with --json as a "
+                   "member of the plan")
+      ->type_name("SEQUENCE");
   plan->add_option("--out", output->out, "Save the plan; weft train --plan replays it")
       ->type_name("FILE");
   plan->add_flag("--json", output->is_json, "Print the plan as JSON (default: off)");

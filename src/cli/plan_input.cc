@@ -130,6 +130,7 @@ ClusterSpec cluster_of(const PlanFlags& flags) {
     cluster.memory.resize(num_ranks, 1.0);
     cluster.memory[checked_rank(rank, "--dead", flags)] = 0;
   }
+  cluster.pipeline_stages = flags.pipeline_stages;
   validate(cluster);
   return cluster;
 }
@@ -143,6 +144,7 @@ PlanRequest request_without_sequences(const PlanFlags& flags) {
   request.options = {.strategy = flags.strategy,
                      .capacity = parse_tokens(flags.capacity, "--capacity", 0),
                      .max_context = parse_tokens(flags.max_context, "--max-context", 0),
+                     .offload = flags.offload,
                      .weighting = parse_loss_weighting(flags.weighting, "--weighting"),
                      .step = flags.step,
                      .seed = flags.seed};
@@ -208,6 +210,14 @@ void add_input_flags(CLI::App& plan, PlanFlags& flags) {
       ->type_name("RANK=SPEED");
   plan.add_option("--dead", flags.dead, "A rank that gets nothing; may be repeated")
       ->type_name("RANK");
+  plan.add_option("--pipeline-stages", flags.pipeline_stages,
+                  "Every rank is a pipeline of P devices that share its layers (default: 1)")
+      ->check(CLI::PositiveNumber)
+      ->type_name("P");
+  plan.add_flag(
+      "--offload", flags.offload,
+      "Long sequences may offload activations to need fewer ranks, where the cost says how "
+      "fast; planning only (default: off)");
   plan.add_option("--capacity", flags.capacity,
                   "Tokens that a rank holds in one micro-batch, such as 8K")
       ->required()

@@ -24,6 +24,8 @@ struct PlanFlags {
   std::string memories;                  // "LOW:HIGH", drawn from the seed; "": all 1
   std::vector<std::string> rank_speeds;  // "RANK=SPEED"
   std::vector<std::int32_t> dead;        // ranks that get nothing
+  std::int32_t pipeline_stages = 1;
+  bool offload = false;
   std::string capacity;
   std::string max_context;          // "": the longest sequence (static), ranks * capacity (corpus)
   std::string global_batch_tokens;  // "": everything (lengths only)

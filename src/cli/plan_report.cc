@@ -171,10 +171,19 @@ void print_plan(const MadePlan& made, const CostModel& cost) {
              plan.sequences.empty() ? Tokens(0) : plan.sequences.front().tokens);
   fmt::print("ranks          {} with a capacity of {} tokens\n", plan.num_ranks,
              format_count(plan.capacity.value()));
+  if (plan.pipeline_stages > 1) {
+    fmt::print("pipelines      every rank is {} stages, {} devices in all\n", plan.pipeline_stages,
+               std::int64_t{plan.num_ranks} * plan.pipeline_stages);
+  }
   fmt::print("groups         {} (largest degree {}), {} sequences shared\n", plan.groups.size(),
              evaluation.max_degree, evaluation.sharded_sequences);
   fmt::print("slots          {} with {} micro-batches\n", plan.num_slots,
              count_micro_batches(evaluation));
+  if (evaluation.offloaded_micro_batches > 0) {
+    fmt::print("offload        {} micro-batches, ratio up to {:.4f}, {} of copies not hidden\n",
+               evaluation.offloaded_micro_batches, evaluation.max_offload_ratio,
+               format_duration(evaluation.exposed_copies));
+  }
   fmt::print("makespan       {} predicted (cost: {})\n", format_duration(plan.makespan), cost.name);
   fmt::print("lower bound    {} (gap {:.2f} %)\n", format_duration(plan.lower_bound),
              100 * plan.gap());

@@ -48,6 +48,8 @@ ClusterSpec uniform_cluster(std::int32_t num_ranks, std::int32_t ranks_per_node)
 
 void validate(const ClusterSpec& cluster) {
   uniform_cluster(cluster.num_ranks, cluster.ranks_per_node);
+  WEFT_USER_CHECK(cluster.pipeline_stages >= 1,
+                  "cluster: pipeline_stages is {}, expected at least 1", cluster.pipeline_stages);
   const auto num_ranks = static_cast<std::size_t>(cluster.num_ranks);
   WEFT_USER_CHECK(cluster.speed.empty() || cluster.speed.size() == num_ranks,
                   "cluster: {} speeds for {} ranks; give one for each rank, or none",

@@ -16,6 +16,9 @@ struct ClusterSpec {
   std::vector<double> speed;  // [num_ranks], relative: 1 = the cost model's device; empty = all 1
   // [num_ranks], 0..1 of the plan's capacity; 0 = dead: the rank gets nothing. Empty = all 1.
   std::vector<double> memory;
+  // Pipeline stages of every rank, each on a device of its own: the layers of a rank are cut evenly
+  // into so many stages (docs/planner.md "Pipelines").
+  std::int32_t pipeline_stages = 1;
   friend bool operator==(const ClusterSpec&, const ClusterSpec&) = default;
 
   double speed_of(Rank rank) const;   // > 0

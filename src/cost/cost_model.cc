@@ -18,22 +18,23 @@ namespace {
 constexpr std::string_view kSchemaPrefix = "weft.cost.v";
 constexpr std::string_view kSchema = "weft.cost.v1";
 
-// Files from before it was counted do not have it.
-constexpr const char* kOptionalKey = "kv_bytes_per_token";
-
 struct Coefficient {
   const char* key;
   double CostModel::* value;
+  bool is_optional = false;
 };
 
-constexpr std::array<Coefficient, 7> kCoefficients{{
+constexpr std::array<Coefficient, 10> kCoefficients{{
     {"attention_ns_per_pair", &CostModel::attention_ns_per_pair},
     {"linear_ns_per_token", &CostModel::linear_ns_per_token},
     {"fixed_ns", &CostModel::fixed_ns},
     {"hop_ns_per_token", &CostModel::hop_ns_per_token},
     {"hop_fixed_ns", &CostModel::hop_fixed_ns},
     {"backward_ratio", &CostModel::backward_ratio},
-    {kOptionalKey, &CostModel::kv_bytes_per_token},
+    {"kv_bytes_per_token", &CostModel::kv_bytes_per_token, true},
+    {"activation_bytes_per_token", &CostModel::activation_bytes_per_token, true},
+    {"offload_bytes_per_second", &CostModel::offload_bytes_per_second, true},
+    {"host_bytes_per_rank", &CostModel::host_bytes_per_rank, true},
 }};
 
 // The parser would silently keep the last of two equal keys.
@@ -64,17 +65,19 @@ void check_schema(const nlohmann::ordered_json& json, const std::string& where) 
 
 void check_keys(const nlohmann::ordered_json& json, const std::string& where) {
   std::vector<std::string> known{"schema", "name", "source", "num_layers"};
-  for (const Coefficient& coefficient : kCoefficients) known.emplace_back(coefficient.key);
+  std::vector<std::string> required = known;
+  for (const Coefficient& coefficient : kCoefficients) {
+    known.emplace_back(coefficient.key);
+    if (!coefficient.is_optional) required.emplace_back(coefficient.key);
+  }
   for (const auto& [key, value] : json.items()) {
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
     const auto nearest = nearest_name(key, known);
     throw_user_error("cost file {}: unknown key \"{}\"{}", where, key,
                      nearest ? fmt::format("; did you mean \"{}\"?", *nearest) : "");
   }
-  for (const std::string& key : known) {
-    WEFT_USER_CHECK(json.contains(key) || key == kOptionalKey,
-                    "cost file {}: key \"{}\" is missing", where, key);
-  }
+  for (const std::string& key : required)
+    WEFT_USER_CHECK(json.contains(key), "cost file {}: key \"{}\" is missing", where, key);
 }
 
 std::string read_name(const nlohmann::ordered_json& json, const char* key,
@@ -131,8 +134,12 @@ void save_cost_model(const std::filesystem::path& path, const CostModel& cost) {
   json["name"] = cost.name;
   json["source"] = cost.source;
   json["num_layers"] = cost.num_layers;
-  for (const Coefficient& coefficient : kCoefficients)
-    json[coefficient.key] = cost.*coefficient.value;
+  for (const Coefficient& coefficient : kCoefficients) {
+    // Terms of offload that are not known are left out, as in files from before there were any.
+    const double value = cost.*coefficient.value;
+    if (value == CostModel().*coefficient.value && value == 0 && coefficient.is_optional) continue;
+    json[coefficient.key] = value;
+  }
   write_file_atomically(path, json.dump(2) + "\n");
 }
 

@@ -29,12 +29,16 @@ struct CostModel {
   double backward_ratio = 2;         // backward time / forward time
   // K and V of one token in one layer, for counting bytes; 8 heads of 128 elements of 2 bytes.
   double kv_bytes_per_token = 4096;
+  // For plans that offload activations (docs/planner.md "Offload"); 0: the file does not say.
+  double activation_bytes_per_token = 0;  // kept between forward and backward, one token and layer
+  double offload_bytes_per_second = 0;    // device to host or back, the slower of the two
+  double host_bytes_per_rank = 0;         // host memory for offloaded activations; 0: no limit
   friend bool operator==(const CostModel&, const CostModel&) = default;
 };
 
-// JSON file with "schema": "weft.cost.v1" (docs/formats.md "Cost file"). kv_bytes_per_token may
-// be left out. UserError on unknown keys, other missing keys, negative or non-finite values, newer
-// schema.
+// JSON file with "schema": "weft.cost.v1" (docs/formats.md "Cost file"). kv_bytes_per_token and the
+// terms of offload may be left out. UserError on unknown keys, other missing keys, negative or
+// non-finite values, newer schema.
 CostModel load_cost_model(const std::filesystem::path& path);
 void save_cost_model(const std::filesystem::path& path, const CostModel& cost);
 

@@ -21,9 +21,9 @@ double exposed_exchange_ns(const CostModel& cost, const RingShare& share, double
   return std::max(0.0, exchange_ns(cost, share.degree, share.largest_member) - hidden);
 }
 
-Nanoseconds all_layers(const CostModel& cost, double layer_forward_ns) {
-  const double ns =
-      static_cast<double>(cost.num_layers) * (1 + cost.backward_ratio) * layer_forward_ns;
+namespace {
+
+Nanoseconds round_up(const CostModel& cost, double ns) {
   WEFT_USER_CHECK(ns < 4e18,
                   "cost: a time of {} ns does not fit; the coefficients of '{}' are too large", ns,
                   cost.name);
@@ -31,7 +31,39 @@ Nanoseconds all_layers(const CostModel& cost, double layer_forward_ns) {
   return Nanoseconds(static_cast<double>(whole) < ns ? whole + 1 : whole);
 }
 
-Nanoseconds micro_batch_time(const CostModel& cost, std::span<const RingShare> shares,
+}  // namespace
+
+Nanoseconds all_layers(const CostModel& cost, double layer_forward_ns) {
+  return round_up(
+      cost, static_cast<double>(cost.num_layers) * (1 + cost.backward_ratio) * layer_forward_ns);
+}
+
+double offload_copy_ns(const CostModel& cost, Tokens tokens, double offload_ratio) {
+  if (cost.offload_bytes_per_second <= 0) return 0;
+  const double bytes =
+      offload_ratio * static_cast<double>(tokens.value()) * cost.activation_bytes_per_token;
+  return bytes / cost.offload_bytes_per_second * 1e9;
+}
+
+Nanoseconds offloaded_time(const CostModel& cost, double layer_forward_ns, double copy_ns) {
+  const double backward_ns = cost.backward_ratio * layer_forward_ns;
+  if (copy_ns <= std::min(layer_forward_ns, backward_ns)) return all_layers(cost, layer_forward_ns);
+  const double copied = std::max(0, cost.num_layers - 2);
+  const double longer =
+      std::max(0.0, copy_ns - layer_forward_ns) + std::max(0.0, copy_ns - backward_ns);
+  return round_up(cost, static_cast<double>(cost.num_layers) * (layer_forward_ns + backward_ns) +
+                            copied * longer);
+}
+
+Nanoseconds forward_time(const CostModel& cost, double layer_forward_ns, std::int32_t num_layers) {
+  return round_up(cost, static_cast<double>(num_layers) * layer_forward_ns);
+}
+
+Nanoseconds backward_time(const CostModel& cost, double layer_forward_ns, std::int32_t num_layers) {
+  return round_up(cost, static_cast<double>(num_layers) * cost.backward_ratio * layer_forward_ns);
+}
+
+double layer_forward_time_ns(const CostModel& cost, std::span<const RingShare> shares,
                              double speed) {
   double compute = cost.fixed_ns;
   double exposed = 0;
@@ -40,7 +72,12 @@ Nanoseconds micro_batch_time(const CostModel& cost, std::span<const RingShare> s
                cost.linear_ns_per_token * static_cast<double>(share.tokens.value());
     exposed += exposed_exchange_ns(cost, share, speed);
   }
-  return all_layers(cost, compute / speed + exposed);
+  return compute / speed + exposed;
+}
+
+Nanoseconds micro_batch_time(const CostModel& cost, std::span<const RingShare> shares,
+                             double speed) {
+  return all_layers(cost, layer_forward_time_ns(cost, shares, speed));
 }
 
 }  // namespace weft

@@ -36,5 +36,18 @@ Nanoseconds all_layers(const CostModel& cost, double layer_forward_ns);
 
 Nanoseconds micro_batch_time(const CostModel& cost, std::span<const RingShare> shares,
                              double speed);
+// The same for one layer forward, not rounded.
+double layer_forward_time_ns(const CostModel& cost, std::span<const RingShare> shares,
+                             double speed);
+// One layer's activations of these tokens, the share `offload_ratio` of them, copied to the host or
+// back; 0 where the cost does not say how fast that is.
+double offload_copy_ns(const CostModel& cost, Tokens tokens, double offload_ratio);
+// A micro-batch with `copy_ns` of copies in every layer but two (ByteScale section 5.2): a layer
+// lasts as long as its copy where that is longer. All layers, rounded up; all_layers when copies
+// are hidden.
+Nanoseconds offloaded_time(const CostModel& cost, double layer_forward_ns, double copy_ns);
+// `num_layers` layers forward, or backward, rounded up.
+Nanoseconds forward_time(const CostModel& cost, double layer_forward_ns, std::int32_t num_layers);
+Nanoseconds backward_time(const CostModel& cost, double layer_forward_ns, std::int32_t num_layers);
 
 }  // namespace weft

@@ -8,6 +8,7 @@
 #include "cost/micro_batch_time.h"
 #include "plan/bound_terms.h"
 #include "plan/crowded_time.h"
+#include "plan/pipeline_time.h"
 #include "plan/priced_bound.h"
 
 namespace weft {
@@ -26,19 +27,24 @@ class Bounds {
         cost_(cost),
         cluster_(cluster),
         capacity_(capacity),
-        terms_(cost, cluster, capacity) {}
+        terms_(cost, cluster, capacity),
+        num_stages_(cluster.pipeline_stages) {}
 
   LowerBound compute() {
     LowerBound bound;
     if (sequences_.empty()) return bound;
     sum_up();
+    if (num_stages_ > 1) least_slot_ns_ = terms_.best_time_ns(sequences_.back().tokens);
     bound.work = work();
     bound.longest = safe(terms_.best_time_ns(sequences_.front().tokens));
     bound.in_turn = in_turn();
-    bound.crowded = crowded(std::max({bound.work, bound.longest, bound.in_turn}));
+    // Both are about ranks that run one slot at a time, which stages of a pipeline do not.
+    const bool is_one_by_one = num_stages_ == 1;
+    if (is_one_by_one)
+      bound.crowded = crowded(std::max({bound.work, bound.longest, bound.in_turn}));
     bound.spread = spread(std::max({bound.work, bound.longest, bound.in_turn, bound.crowded}));
     if (!cluster_.memory.empty()) bound.memory = memory();
-    if (!cluster_.is_uniform())
+    if (is_one_by_one && !cluster_.is_uniform())
       bound.priced = safe(priced_bound_ns(sequences_, cost_, cluster_, capacity_));
     return bound;
   }
@@ -54,6 +60,17 @@ class Bounds {
   double in_layer(Nanoseconds time) const {
     return static_cast<double>(time.value()) /
            (static_cast<double>(cost_.num_layers) * (1 + cost_.backward_ratio));
+  }
+
+  // Time that a rank takes for slots of `layer_ns` together, none of them shorter than `least_ns`:
+  // in a pipeline the first stage has its share of the layers for all of them, and the last stage
+  // waits for the first slot to arrive and for the last one to go back.
+  double in_stages(double layer_ns, double least_ns) const {
+    if (num_stages_ == 1) return layer_ns;
+    const double all = cost_.num_layers;
+    const double first = layers_of_stage(cost_.num_layers, num_stages_, 0);
+    const double last = layers_of_stage(cost_.num_layers, num_stages_, num_stages_ - 1);
+    return std::max(layer_ns * first, layer_ns * last + least_ns * (all - last)) / all;
   }
 
   // Speed-weighted busy time that no plan avoids: area_ whatever the degrees, exposed_ when each
@@ -89,7 +106,7 @@ class Bounds {
         least = std::min(least, (area + more * cost_.fixed_ns) / terms_.fastest(k));
       }
     }
-    return safe(least);
+    return safe(in_stages(least, least_slot_ns_));
   }
 
   // 0 when the longest sequences end within `known`.
@@ -123,10 +140,13 @@ class Bounds {
     };
     // No two of these fit side by side.
     double sum = 0;
+    double shortest = 0;
     for (std::size_t i = 0; i < sequences_.size(); ++i) {
       if (i > 0 && sequences_[i - 1].tokens + sequences_[i].tokens <= all) break;
       sum += best_of(i);
+      shortest = best_of(i);
     }
+    sum = in_stages(sum, shortest);
     // The m longest do not fit k times the cluster: some rank runs k + 1 of them.
     Tokens held;
     std::size_t m = 0;
@@ -137,7 +157,7 @@ class Bounds {
       if (m > kMostInTurn * kMostInTurn) break;
       double least = 0;
       for (std::size_t i = m - k - 1; i < m; ++i) least += best_of(i);
-      sum = std::max(sum, least);
+      sum = std::max(sum, in_stages(least, best_of(m - 1)));
     }
     return safe(sum);
   }
@@ -158,7 +178,9 @@ class Bounds {
             terms_.least_exposed_ns(tokens, degree) - terms_.least_exposed_ns(tokens, smallest);
       }
     }
-    return area_ + std::max(0.0, exposed) > roomy * terms_.all_speed();
+    const double area = area_ + std::max(0.0, exposed);
+    const double speed = terms_.all_speed();
+    return in_stages(area, least_slot_ns_ * speed) > roomy * speed;
   }
 
   Nanoseconds spread(Nanoseconds known) const {
@@ -245,7 +267,7 @@ class Bounds {
       }
       best = std::max(best, sum / terms_.all_speed());
     }
-    return safe(best);
+    return safe(in_stages(best, least_slot_ns_));
   }
 
   std::span<const SequenceSpec> sequences_;
@@ -256,6 +278,8 @@ class Bounds {
   double area_ = 0;
   double exposed_ = 0;
   std::int64_t micro_batches_ = 0;  // least number of them
+  std::int32_t num_stages_ = 1;
+  double least_slot_ns_ = 0;  // of any slot; only with pipelines
 };
 
 }  // namespace

@@ -38,6 +38,7 @@ struct LowerBound {
 
 // REQUIRES: canonical order; every sequence fits on all ranks together. O(sequences + ranks), apart
 // from `spread` where the longest sequences need more ranks than hold them.
+// With cluster.pipeline_stages > 1: of pipelines, however their passes are ordered.
 LowerBound lower_bound(std::span<const SequenceSpec> sequences, const CostModel& cost,
                        const ClusterSpec& cluster, Tokens capacity);
 

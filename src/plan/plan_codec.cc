@@ -20,6 +20,10 @@ constexpr std::string_view kMagic = "WEFTPLAN";
 constexpr std::size_t kGroupBytes = 2 * sizeof(std::int32_t) + sizeof(std::uint64_t);
 constexpr std::size_t kRankBytes = sizeof(std::uint64_t);
 
+std::uint32_t version_of(const StepPlan& plan) {
+  return plan.pipeline_stages == 1 ? kPlanVersion : kPipelinePlanVersion;
+}
+
 std::vector<std::byte> encode_payload(const StepPlan& plan) {
   ByteWriter writer;
   writer.write(plan.step);
@@ -30,6 +34,7 @@ std::vector<std::byte> encode_payload(const StepPlan& plan) {
   writer.write(static_cast<std::uint64_t>(plan.rank_capacity.size()));
   for (const Tokens tokens : plan.rank_capacity) writer.write(tokens.value());
   writer.write(plan.num_layers);
+  if (version_of(plan) == kPipelinePlanVersion) writer.write(plan.pipeline_stages);
   writer.write(static_cast<std::uint8_t>(plan.weighting));
   writer.write(plan.makespan.value());
   writer.write(plan.lower_bound.value());
@@ -48,7 +53,7 @@ std::vector<std::byte> encode_payload(const StepPlan& plan) {
   return writer.take();
 }
 
-StepPlan decode_payload(ByteReader& reader) {
+StepPlan decode_payload(ByteReader& reader, std::uint32_t version) {
   StepPlan plan;
   plan.step = reader.read<std::int64_t>();
   plan.seed = reader.read<std::uint64_t>();
@@ -58,6 +63,14 @@ StepPlan decode_payload(ByteReader& reader) {
   plan.rank_capacity.resize(reader.read_count(sizeof(std::int64_t)));
   for (Tokens& tokens : plan.rank_capacity) tokens = Tokens(reader.read<std::int64_t>());
   plan.num_layers = reader.read<std::int32_t>();
+  if (version == kPipelinePlanVersion) {
+    plan.pipeline_stages = reader.read<std::int32_t>();
+    WEFT_USER_CHECK(plan.pipeline_stages >= 2,
+                    "{}: at offset {} of the payload {} pipeline stages in a plan of version {}, "
+                    "expected at least 2: one plan has one form",
+                    reader.what(), reader.offset() - sizeof(std::int32_t), plan.pipeline_stages,
+                    version);
+  }
   plan.weighting = static_cast<LossWeighting>(reader.read<std::uint8_t>());
   WEFT_USER_CHECK(
       plan.weighting == LossWeighting::kToken || plan.weighting == LossWeighting::kSample,
@@ -114,12 +127,14 @@ void write_micro_batch_json(std::ostream& out, const MicroBatch& micro_batch) {
 }  // namespace
 
 std::vector<std::byte> encode_plan(const StepPlan& plan) {
-  return plan_wire::wrap(kMagic, kPlanVersion, encode_payload(plan));
+  return plan_wire::wrap(kMagic, version_of(plan), encode_payload(plan));
 }
 
 StepPlan decode_plan(std::span<const std::byte> bytes, const std::string& source) {
-  ByteReader reader(plan_wire::unwrap(bytes, kMagic, kPlanVersion, "plan", source), source);
-  return decode_payload(reader);
+  const plan_wire::Frame frame =
+      plan_wire::unwrap(bytes, kMagic, {kPlanVersion, kPipelinePlanVersion}, "plan", source);
+  ByteReader reader(frame.payload, source);
+  return decode_payload(reader, frame.version);
 }
 
 Hash128 plan_hash(const StepPlan& plan) { return hash128(encode_payload(plan)); }
@@ -133,15 +148,16 @@ StepPlan load_plan(const std::filesystem::path& path) {
   return decode_plan(file.bytes(), path.string());
 }
 
-void write_plan_json(std::ostream& out, const StepPlan& plan) {
+void write_plan_json(std::ostream& out, const StepPlan& plan, std::string_view more) {
   fmt::print(out, R"({{"format": "weft-plan", "version": {}, "hash": "{}", "step": {}, "seed": {},
-"strategy": {}, "num_ranks": {}, "capacity_tokens": {}, "num_layers": {}, "weighting": "{}",
+"strategy": {}, "num_ranks": {}, "capacity_tokens": {}, "num_layers": {}, "pipeline_stages": {},
+"weighting": "{}",
 "rank_capacity_tokens": [{}], "num_slots": {}, "makespan_ns": {}, "lower_bound_ns": {}, "gap": {},
 "sequences": )",
-             kPlanVersion, plan_hash(plan).hex(), plan.step, plan.seed, json_string(plan.strategy),
-             plan.num_ranks, plan.capacity, plan.num_layers, to_string(plan.weighting),
-             fmt::join(plan.rank_capacity, ", "), plan.num_slots, plan.makespan, plan.lower_bound,
-             number(plan.gap()));
+             version_of(plan), plan_hash(plan).hex(), plan.step, plan.seed,
+             json_string(plan.strategy), plan.num_ranks, plan.capacity, plan.num_layers,
+             plan.pipeline_stages, to_string(plan.weighting), fmt::join(plan.rank_capacity, ", "),
+             plan.num_slots, plan.makespan, plan.lower_bound, number(plan.gap()));
   write_list(out, plan.sequences, [&](const SequenceSpec& sequence) {
     fmt::print(out, R"({{"id": {}, "tokens": {}, "num_targets": {}}})", sequence.id,
                sequence.tokens, sequence.num_targets);
@@ -156,6 +172,7 @@ void write_plan_json(std::ostream& out, const StepPlan& plan) {
     write_list(out, micro_batches,
                [&](const MicroBatch& micro_batch) { write_micro_batch_json(out, micro_batch); });
   });
+  if (!more.empty()) out << ",\n" << more;
   out << "}\n";
 }
 

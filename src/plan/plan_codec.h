@@ -10,13 +10,17 @@
 #include <filesystem>
 #include <iosfwd>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "plan/step_plan.h"
 
 namespace weft {
 
-inline constexpr std::uint32_t kPlanVersion = 2;  // 1 had no rank_capacity
+// 1 had no rank_capacity. A plan without pipelines is written as 2, one with as 3, which has
+// pipeline_stages: plans of either kind have one form, and those without keep their hashes.
+inline constexpr std::uint32_t kPlanVersion = 2;
+inline constexpr std::uint32_t kPipelinePlanVersion = 3;
 
 std::vector<std::byte> encode_plan(const StepPlan& plan);
 // Throws UserError naming `source` for wrong magic, newer version, wrong checksum, truncation,
@@ -28,7 +32,7 @@ void save_plan(const std::filesystem::path& path, const StepPlan& plan);  // ato
 StepPlan load_plan(const std::filesystem::path& path);
 
 // Streams JSON without building a document in memory. One object; stable keys in a fixed order.
-// REQUIRES: validate(plan) holds: totals are summed.
-void write_plan_json(std::ostream& out, const StepPlan& plan);
+// REQUIRES: validate(plan) holds: totals are summed. `more`: a further member, `"key": value`.
+void write_plan_json(std::ostream& out, const StepPlan& plan, std::string_view more = {});
 
 }  // namespace weft

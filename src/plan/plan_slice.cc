@@ -189,7 +189,10 @@ std::vector<std::byte> encode_slice(const PlanSlice& slice) {
 }
 
 PlanSlice decode_slice(std::span<const std::byte> bytes, const std::string& source) {
-  ByteReader reader(plan_wire::unwrap(bytes, kMagic, kSliceVersion, "plan slice", source), source);
+  ByteReader reader(
+      plan_wire::unwrap(bytes, kMagic, {kSliceVersion, kSliceVersion}, "plan slice", source)
+          .payload,
+      source);
   PlanSlice slice;
   slice.plan_hash.high = reader.read<std::uint64_t>();
   slice.plan_hash.low = reader.read<std::uint64_t>();

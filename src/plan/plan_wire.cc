@@ -20,9 +20,8 @@ std::vector<std::byte> wrap(std::string_view magic, std::uint32_t version,
   return bytes;
 }
 
-std::span<const std::byte> unwrap(std::span<const std::byte> bytes, std::string_view magic,
-                                  std::uint32_t version, std::string_view kind,
-                                  const std::string& source) {
+Frame unwrap(std::span<const std::byte> bytes, std::string_view magic, Versions versions,
+             std::string_view kind, const std::string& source) {
   ByteReader reader(bytes, source);
   std::string found;
   for (std::size_t i = 0; i < kMagicBytes; ++i) found.push_back(reader.read<char>());
@@ -30,14 +29,15 @@ std::span<const std::byte> unwrap(std::span<const std::byte> bytes, std::string_
                   magic);
   const auto found_version = reader.read<std::uint32_t>();
   WEFT_USER_CHECK(
-      found_version <= version,
+      found_version <= versions.newest,
       "{}: {} format version {} is newer than version {}, the newest this program knows; "
       "use a newer Weft",
-      source, kind, found_version, version);
-  WEFT_USER_CHECK(found_version == version,
-                  "{}: {} format version {} is older than version {}, which this program reads; "
-                  "plan again with this program",
-                  source, kind, found_version, version);
+      source, kind, found_version, versions.newest);
+  WEFT_USER_CHECK(
+      found_version >= versions.oldest,
+      "{}: {} format version {} is older than version {}, the oldest this program reads; "
+      "plan again with this program",
+      source, kind, found_version, versions.oldest);
   const auto reserved = reader.read<std::uint32_t>();
   WEFT_USER_CHECK(reserved == 0, "{}: the reserved field of the {} header is {}, expected 0",
                   source, kind, reserved);
@@ -52,7 +52,7 @@ std::span<const std::byte> unwrap(std::span<const std::byte> bytes, std::string_
   WEFT_USER_CHECK(actual == checksum,
                   "{}: the {}'s checksum is {:016x}, expected {:016x}; the bytes were changed",
                   source, kind, actual, checksum);
-  return payload;
+  return {.version = found_version, .payload = payload};
 }
 
 void write_sequences(ByteWriter& writer, std::span<const SequenceSpec> sequences) {

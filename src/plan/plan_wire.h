@@ -27,11 +27,18 @@ inline constexpr std::size_t kMicroBatchBytes =
 // `magic` has kMagicBytes characters.
 std::vector<std::byte> wrap(std::string_view magic, std::uint32_t version,
                             std::span<const std::byte> payload);
-// The payload inside `bytes`; UserError naming `source` and `kind` ("plan") when the frame is not
-// whole.
-std::span<const std::byte> unwrap(std::span<const std::byte> bytes, std::string_view magic,
-                                  std::uint32_t version, std::string_view kind,
-                                  const std::string& source);
+// Formats that a reader knows, from the oldest to the newest.
+struct Versions {
+  std::uint32_t oldest = 1;
+  std::uint32_t newest = 1;
+};
+struct Frame {
+  std::uint32_t version = 0;
+  std::span<const std::byte> payload;
+};
+// The frame of `bytes`; UserError naming `source` and `kind` ("plan") when it is not whole.
+Frame unwrap(std::span<const std::byte> bytes, std::string_view magic, Versions versions,
+             std::string_view kind, const std::string& source);
 
 void write_sequences(ByteWriter& writer, std::span<const SequenceSpec> sequences);
 std::vector<SequenceSpec> read_sequences(ByteReader& reader);

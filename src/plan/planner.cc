@@ -7,6 +7,7 @@
 #include "base/suggest.h"
 #include "plan/evaluate.h"
 #include "plan/lower_bound.h"
+#include "plan/offload.h"
 #include "plan/strategy.h"
 #include "plan/validate.h"
 
@@ -50,7 +51,32 @@ void check_request(const PlanRequest& request) {
   WEFT_USER_CHECK(options.max_context >= Tokens(0) && options.max_context <= kMostTokens,
                   "plan: max_context is {} tokens, expected 0 to {}", options.max_context,
                   kMostTokens);
+  WEFT_USER_CHECK(request.cluster.pipeline_stages <= kMostPipelineStages,
+                  "plan: {} pipeline stages, expected at most {}", request.cluster.pipeline_stages,
+                  kMostPipelineStages);
+  WEFT_USER_CHECK(request.cluster.pipeline_stages <= request.cost.num_layers,
+                  "plan: {} pipeline stages for the {} layers of a rank (cost '{}'); a stage needs "
+                  "at least one",
+                  request.cluster.pipeline_stages, request.cost.num_layers, request.cost.name);
   WEFT_USER_CHECK(options.step >= 0, "plan: step is {}, expected 0 or more", options.step);
+}
+
+void check_offload(const PlanRequest& request) {
+  if (!request.options.offload) return;
+  const CostModel& cost = request.cost;
+  WEFT_USER_CHECK(request.options.strategy == "hdp",
+                  "plan: strategy '{}' does not offload; use 'hdp', or leave out offload",
+                  request.options.strategy);
+  WEFT_USER_CHECK(
+      cost.activation_bytes_per_token > 0 && cost.offload_bytes_per_second > 0,
+      "plan: offload needs a cost with activation_bytes_per_token and offload_bytes_per_second; "
+      "'{}' has {} and {}; see configs/cost/reference-7b-offload.json",
+      cost.name, cost.activation_bytes_per_token, cost.offload_bytes_per_second);
+  WEFT_USER_CHECK(request.cluster.pipeline_stages == 1,
+                  "plan: offload and pipelines (here of {} stages) cannot be planned together",
+                  request.cluster.pipeline_stages);
+  WEFT_USER_CHECK(request.cluster.is_uniform(),
+                  "plan: offload is planned for ranks of one speed and memory only; leave it out");
 }
 
 void check_ids(std::span<const SequenceSpec> sequences) {
@@ -158,7 +184,12 @@ std::span<const std::string> strategy_names() {
 StepPlan make_plan(const PlanRequest& request) {
   const Strategy& strategy = find_strategy(request.options.strategy);
   check_request(request);
-  check_sequences(request.sequences, request.cluster, request.options.capacity);
+  check_offload(request);
+  // What a rank holds of one micro-batch at most, offloaded or not.
+  const Tokens most = request.options.offload
+                          ? most_offloaded(request.options.capacity, request.cost.num_layers)
+                          : request.options.capacity;
+  check_sequences(request.sequences, request.cluster, most);
 
   StepPlan plan;
   plan.step = request.options.step;
@@ -166,11 +197,11 @@ StepPlan make_plan(const PlanRequest& request) {
   plan.strategy = strategy.name;
   plan.capacity = request.options.capacity;
   plan.num_layers = request.cost.num_layers;
+  plan.pipeline_stages = request.cluster.pipeline_stages;
   plan.weighting = request.options.weighting;
   plan.sequences = sorted_canonically(request.sequences);
 
-  plan.lower_bound =
-      lower_bound(plan.sequences, request.cost, request.cluster, plan.capacity).best();
+  plan.lower_bound = lower_bound(plan.sequences, request.cost, request.cluster, most).best();
   std::vector<std::int32_t> live;
   PlanRequest own = live_request(request, live);
   plan.num_ranks = own.cluster.num_ranks;

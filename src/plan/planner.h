@@ -23,6 +23,9 @@ struct PlanOptions {
   // Longest sequence that the run is configured for; "static" sizes its mesh by it. 0: the longest
   // sequence given.
   Tokens max_context;
+  // Whether long sequences may offload activations, to need fewer ranks ("hdp" alone;
+  // docs/planner.md "Offload"). Planning only: no executor runs such plans yet.
+  bool offload = false;
   LossWeighting weighting = LossWeighting::kToken;
   std::int64_t step = 0;   // recorded in the plan
   std::uint64_t seed = 0;  // recorded in the plan

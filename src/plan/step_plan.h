@@ -38,6 +38,7 @@ struct SequenceSpec {
 // in 63 bits.
 inline constexpr Tokens kMostTokens{std::int64_t{1} << 40};
 inline constexpr std::int32_t kMostRanks = 1 << 20;
+inline constexpr std::int32_t kMostPipelineStages = 1 << 10;
 
 // ceil(tokens / capacity): the least number of ranks that hold a sequence (ByteScale section 5.1).
 std::int64_t ranks_needed(Tokens tokens, Tokens capacity);
@@ -90,6 +91,7 @@ struct StepPlan {
   // [num_ranks]: what each rank may hold, 0..capacity, where they differ; empty = capacity for all.
   std::vector<Tokens> rank_capacity;
   std::int32_t num_layers = 1;  // layers per rank: enters the resident-token formula when r > 0
+  std::int32_t pipeline_stages = 1;  // p: every rank is a pipeline of so many stages
   LossWeighting weighting = LossWeighting::kToken;
   std::vector<SequenceSpec> sequences;  // canonical order
   std::vector<Group> groups;            // plan order

@@ -43,6 +43,10 @@ void plan_hdp(const PlanRequest& request, StepPlan& plan);
 
 // The parts of plan_hdp. Many sequences on ranks that are all alike:
 void plan_hdp_many(const PlanRequest& request, StepPlan& plan);
+// With request.options.offload; ranks all alike:
+void plan_hdp_offload(const PlanRequest& request, StepPlan& plan);
+// Ranks that are pipelines: cluster.pipeline_stages > 1.
+void plan_hdp_pipeline(const PlanRequest& request, StepPlan& plan);
 // Ranks of unequal speed or memory:
 void plan_hdp_uneven(const PlanRequest& request, StepPlan& plan);
 

@@ -82,6 +82,8 @@ Nanoseconds best_makespan(const std::vector<Candidate>& candidates) {
 }  // namespace
 
 void plan_hdp(const PlanRequest& request, StepPlan& plan) {
+  if (request.cluster.pipeline_stages > 1) return plan_hdp_pipeline(request, plan);
+  if (request.options.offload) return plan_hdp_offload(request, plan);
   if (plan.sequences.size() > kFewSequences && request.cluster.is_uniform())
     return plan_hdp_many(request, plan);
   const bool is_uniform = request.cluster.is_uniform();

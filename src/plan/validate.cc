@@ -101,6 +101,11 @@ void Validation::check_header() {
   }
   if (plan_.num_layers < 1)
     refuse_plan(kKind, "num_layers is {}, expected at least 1", plan_.num_layers);
+  const std::int32_t most_stages = std::min(plan_.num_layers, kMostPipelineStages);
+  if (plan_.pipeline_stages < 1 || plan_.pipeline_stages > most_stages) {
+    refuse_plan(kKind, "pipeline_stages is {}, expected 1 to {}, with {} layers in a rank",
+                plan_.pipeline_stages, most_stages, plan_.num_layers);
+  }
   if (plan_.weighting != LossWeighting::kToken && plan_.weighting != LossWeighting::kSample) {
     refuse_plan(kKind, "loss weighting is {}, expected 0 (token) or 1 (sample)",
                 static_cast<int>(plan_.weighting));

@@ -9,7 +9,7 @@ namespace weft {
 
 // Throws UserError "plan is damaged: <kind>: <where, expected, got>". The kinds:
 // - "bad header": num_ranks below 1 or not the number of lists; capacity, num_layers,
-//   step, num_slots or weighting out of range; not 0 <= lower_bound <= makespan
+//   pipeline_stages, step, num_slots or weighting out of range; not 0 <= lower_bound <= makespan
 // - "bad sequence": tokens outside 1..2^32-1, targets outside 0..tokens
 // - "sequence order": not canonical, or a duplicate id
 // - "index out of range": of a sequence, group, slot or rank, or a range that leaves its

@@ -108,12 +108,19 @@ void check_runnable(const StepPlan& plan, std::int32_t num_ranks) {
   WEFT_USER_CHECK(plan.num_ranks == num_ranks,
                   "the plan of step {} is for {} ranks, this run has {}", plan.step, plan.num_ranks,
                   num_ranks);
+  WEFT_USER_CHECK(
+      plan.pipeline_stages == 1,
+      "the plan of step {} is for pipelines of {} stages; this build runs all layers of "
+      "a rank on one device; plan again without --pipeline-stages",
+      plan.step, plan.pipeline_stages);
   for (const auto& micro_batches : plan.ranks) {
     for (const MicroBatch& micro_batch : micro_batches) {
-      WEFT_USER_CHECK(micro_batch.offload_ratio == 0,
-                      "the plan of step {} offloads {} of a micro-batch's activations; this build "
-                      "keeps all of them in memory, so its capacity would be exceeded",
-                      plan.step, micro_batch.offload_ratio);
+      WEFT_USER_CHECK(
+          micro_batch.offload_ratio == 0,
+          "the plan of step {} offloads {} of a micro-batch's activations; this build "
+          "keeps all of them in memory, so its capacity would be exceeded; plan again without "
+          "--offload",
+          plan.step, micro_batch.offload_ratio);
     }
   }
 }

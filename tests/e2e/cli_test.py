@@ -231,6 +231,56 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(plan["num_ranks"], 6)
         self.assertEqual(len(plan["sequences"]), 21)
 
+    def test_plan_for_pipelines_states_its_stages_and_refuses_more_than_there_are_layers(self):
+        lengths = self.folder / "piped.txt"
+        lengths.write_text("6000\n" + "700\n" * 40)
+        plan = ("plan", "--lengths", lengths, "--ranks", "6", "--capacity", "1024", "--pipeline-stages")
+        shown = weft(*plan, "4")
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertIn("every rank is 4 stages, 24 devices in all", shown.stdout)
+        made = json.loads(weft(*plan, "4", "--json").stdout)
+        self.assertEqual((made["version"], made["pipeline_stages"]), (3, 4))
+        for stages, words in (("33", "33 pipeline stages for the 32 layers"), ("0", "--pipeline-stages")):
+            refused = weft(*plan, stages)
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn(words, refused.stderr)
+
+    def test_plan_with_offload_needs_a_cost_that_says_how_fast_and_says_what_it_offloads(self):
+        lengths = self.folder / "offloaded.txt"
+        lengths.write_text("131072\n" + "700\n" * 40)
+        plan = ("plan", "--lengths", lengths, "--ranks", "8", "--capacity", "8K", "--offload")
+        refused = weft(*plan)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("activation_bytes_per_token", refused.stderr)
+        cost = pathlib.Path(__file__).resolve().parents[2] / "configs" / "cost" / "reference-7b-offload.json"
+        shown = weft(*plan, "--cost", cost)
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertIn("offload        ", shown.stdout)
+        about = json.loads(weft(*plan, "--cost", cost, "--explain", "0", "--json").stdout)["explanation"]
+        self.assertGreater(about["offload_ratio"], 0)
+        self.assertLess(about["degree"], about["least_degree"])
+
+    def test_plan_explains_one_sequence_as_text_and_as_json(self):
+        lengths = self.folder / "explained.txt"
+        lengths.write_text("6000\n" + "100\n" * 20)
+        plan = ("plan", "--lengths", lengths, "--ranks", "6", "--capacity", "1024")
+        shown = weft(*plan, "--explain", "0")
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        for line in ("sequence 0     6000 tokens, number 1 of 21", "degree         6 (at least 6)", "bound driven", "micro-batch"):
+            self.assertIn(line, shown.stdout)
+        made = json.loads(weft(*plan, "--explain", "7", "--json").stdout)
+        self.assertEqual(made["num_ranks"], 6)
+        self.assertEqual(made["explanation"]["id"], 7)
+        self.assertEqual(sum(part["tokens"] for part in made["explanation"]["parts"]), 100)
+        for sequence in ("21", "-1"):
+            unknown = weft(*plan, "--explain", sequence)
+            self.assertEqual(unknown.returncode, 2)
+            self.assertIn("ids from 0 to 20", unknown.stderr)
+            self.assertEqual(unknown.stdout, "")
+        several = weft(*plan, "--explain", "0", "--compare")
+        self.assertEqual(several.returncode, 2)
+        self.assertIn("--explain", several.stderr)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -1,5 +1,6 @@
 // Plan files. First byte: odd puts the rest into a right frame, so that the fuzzer gets past the
-// checksum; even gives the rest as it is.
+// checksum (of a plan with pipelines when its second bit is set, too); even gives the rest as it
+// is.
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -32,9 +33,12 @@ void check_slices(const StepPlan& plan) {
 }
 
 void check_times(const StepPlan& plan) {
-  const Evaluation times =
-      evaluate(plan, reference_cost_7b(), uniform_cluster(plan.num_ranks, plan.num_ranks));
-  WEFT_CHECK(times.makespan >= Nanoseconds(0), "a makespan of {}", times.makespan);
+  CostModel cost = reference_cost_7b();
+  cost.num_layers = plan.num_layers;
+  ClusterSpec cluster = uniform_cluster(plan.num_ranks, plan.num_ranks);
+  cluster.pipeline_stages = plan.pipeline_stages;
+  const auto times = value_or_refusal([&] { return evaluate(plan, cost, cluster); });
+  WEFT_CHECK(!times || times->makespan >= Nanoseconds(0), "a makespan of {}", times->makespan);
 }
 
 }  // namespace
@@ -42,9 +46,12 @@ void check_times(const StepPlan& plan) {
 void run_target(Input input) {
   if (input.empty()) return;
   const bool is_framed = (std::to_integer<int>(input[0]) & 1) != 0;
+  const bool has_pipelines = (std::to_integer<int>(input[0]) & 2) != 0;
   input = input.subspan(1);
   std::vector<std::byte> bytes(input.begin(), input.end());
-  if (is_framed) bytes = plan_wire::wrap("WEFTPLAN", kPlanVersion, input);
+  if (is_framed) {
+    bytes = plan_wire::wrap("WEFTPLAN", has_pipelines ? kPipelinePlanVersion : kPlanVersion, input);
+  }
   const auto plan = value_or_refusal([&] { return decode_plan(bytes, "fuzz.plan"); });
   if (!plan) return;
   WEFT_CHECK(encode_plan(*plan) == bytes, "a plan that decodes has other bytes");

@@ -282,6 +282,16 @@ TEST(Training, APlanThatOffloadsIsRefusedAndNotRunOverItsCapacity) {
   EXPECT_THROW(run_step_loop(tiny_loop(2, at::kFloat, 1), data.source, feed), UserError);
 }
 
+TEST(Training, APlanForPipelinesIsRefused) {
+  const FiftySteps data;
+  StepsFeed feed(data.steps, [](std::vector<SequenceSpec> sequences, std::int64_t step) {
+    StepPlan plan = strategy_planner("hdp", 2, Tokens(64))(std::move(sequences), step);
+    plan.num_layers = plan.pipeline_stages = 2;
+    return plan;
+  });
+  EXPECT_THROW(run_step_loop(tiny_loop(2, at::kFloat, 1), data.source, feed), UserError);
+}
+
 TEST(Training, TimeFieldsAddUpAndCountsFollowFromThePlan) {
   const FiftySteps data;
   StepLoop loop = tiny_loop(3, at::kFloat, 10);

@@ -61,6 +61,24 @@ TEST_F(CostFile, ReferenceFileHoldsTheReferenceValues) {
             reference_cost_7b());
 }
 
+TEST_F(CostFile, TermsOfOffloadMayBeLeftOutAndAreReadBackWhereTheyAreStated) {
+  CostModel cost = reference_cost_7b();
+  save_cost_model(path_, cost);
+  EXPECT_EQ(read_text_file(path_).find("offload"), std::string::npos);
+  EXPECT_EQ(load_cost_model(path_).offload_bytes_per_second, 0);
+  cost.activation_bytes_per_token = 65536;
+  cost.offload_bytes_per_second = 13e9;
+  cost.host_bytes_per_rank = 1e12;
+  save_cost_model(path_, cost);
+  EXPECT_EQ(load_cost_model(path_), cost);
+  const CostModel shipped = load_cost_model(std::filesystem::path(WEFT_SOURCE_DIR) /
+                                            "configs/cost/reference-7b-offload.json");
+  cost.host_bytes_per_rank = 0;
+  cost.name = shipped.name;
+  cost.source = shipped.source;
+  EXPECT_EQ(shipped, cost);
+}
+
 TEST_F(CostFile, ReferenceGivesTheTimesOfTheCaseStudy) {
   const CostModel cost = reference_cost_7b();
   EXPECT_NEAR(cost.linear_ns_per_token * 8192, 9.5e6, 1);

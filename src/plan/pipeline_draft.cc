@@ -1,0 +1,231 @@
+#include "plan/pipeline_draft.h"
+
+#include <algorithm>
+#include <cmath>
+#include <queue>
+#include <tuple>
+#include <utility>
+
+#include "base/error.h"
+#include "cost/micro_batch_time.h"
+#include "plan/plan_builder.h"
+#include "plan/sequence_time.h"
+
+namespace weft {
+namespace {
+
+// More ranks than this many times the fewest never shorten a sequence by much: hops add up.
+constexpr std::int32_t kMostWidening = 8;
+
+}  // namespace
+
+// Neighbours that have the same groups behind them: a group on some of them starts on all at once.
+struct PipelineDraft::Block {
+  std::int64_t groups_end = 0;
+  std::int64_t largest_group = 0;
+  std::int32_t num_ranks = 0;
+  RankInterval ranks;
+  std::int64_t end_with(std::int64_t stage, std::int32_t num_stages) const {
+    return groups_end + stage + (num_stages - 1) * std::max(largest_group, stage);
+  }
+};
+
+PipelineDraft::PipelineDraft(const PlanRequest& request, const StepPlan& header)
+    : request_(request),
+      header_(header),
+      num_stages_(request.cluster.pipeline_stages),
+      speed_(request.cluster.speed_of(Rank(0))),
+      fixed_ns_(stage_ns(all_layers(request.cost, request.cost.fixed_ns / speed_))) {
+  const CostModel& cost = request.cost;
+  whole_ns_.reserve(header.sequences.size());
+  for (const SequenceSpec& sequence : header.sequences) {
+    const auto work = static_cast<double>(causal_work({0, sequence.tokens.value()}));
+    const double ns = cost.attention_ns_per_pair * work +
+                      cost.linear_ns_per_token * static_cast<double>(sequence.tokens.value());
+    whole_ns_.push_back(stage_ns(all_layers(cost, ns / speed_)));
+  }
+}
+
+std::vector<GangTask> PipelineDraft::tasks(Nanoseconds longest_pass) const {
+  std::vector<GangTask> tasks;
+  const auto limit =
+      Nanoseconds(static_cast<std::int64_t>(static_cast<double>(longest_pass.value()) * speed_));
+  for (std::size_t i = 0; i < header_.sequences.size(); ++i) {
+    const Tokens tokens = header_.sequences[i].tokens;
+    const std::int32_t least = smallest_degree(tokens, header_.capacity);
+    const auto most = static_cast<std::int32_t>(
+        std::min<std::int64_t>({header_.num_ranks, tokens.value(), kMostWidening * least}));
+    const std::int32_t degree = degree_within(request_.cost, tokens, least, most, limit);
+    if (degree == 1) {
+      if (sequence_time(request_.cost, tokens, 1, 1.0) <= limit) break;  // so are all shorter ones
+      continue;
+    }
+    tasks.push_back({.sequence_idx = static_cast<std::int32_t>(i),
+                     .degree = degree,
+                     .duration = sequence_time(request_.cost, tokens, degree, speed_).value()});
+  }
+  std::stable_sort(tasks.begin(), tasks.end(), [](const GangTask& a, const GangTask& b) {
+    return std::tuple(a.degree, a.duration) > std::tuple(b.degree, b.duration);
+  });
+  return tasks;
+}
+
+// Where the task ends within the target, the block that is then fullest, so that long groups follow
+// long groups; else the one where it ends first. Nothing is wider than the task before, so one
+// block at least has its size.
+std::size_t PipelineDraft::choose_block(const std::vector<Block>& blocks, const GangTask& task,
+                                        std::int64_t target) const {
+  const std::int64_t stage = stage_ns(Nanoseconds(task.duration));
+  std::size_t chosen = blocks.size();
+  std::tuple<bool, std::int64_t, std::int32_t> best;
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    if (blocks[b].num_ranks < task.degree) continue;
+    const std::int64_t end = blocks[b].end_with(stage, num_stages_);
+    const std::tuple key(end > target, end > target ? end : -end, blocks[b].num_ranks);
+    if (chosen < blocks.size() && key >= best) continue;
+    chosen = b;
+    best = key;
+  }
+  return chosen;
+}
+
+void PipelineDraft::place_groups(const std::vector<GangTask>& tasks, std::int64_t target,
+                                 Draft& draft) const {
+  std::vector<Block> blocks{{.num_ranks = header_.num_ranks, .ranks = {0, header_.num_ranks}}};
+  for (const GangTask& task : tasks) {
+    const std::size_t chosen = choose_block(blocks, task, target);
+    WEFT_CHECK(chosen < blocks.size(), "no {} ranks side by side", task.degree);
+    const std::int64_t stage = stage_ns(Nanoseconds(task.duration));
+    Block members = blocks[chosen];
+    members.ranks.end = members.ranks.begin + task.degree;
+    members.num_ranks = task.degree;
+    members.groups_end += stage;
+    members.largest_group = std::max(members.largest_group, stage);
+    draft.groups.push_back({task.sequence_idx, members.ranks});
+    blocks[chosen].ranks.begin = members.ranks.end;
+    blocks[chosen].num_ranks -= task.degree;
+    if (blocks[chosen].num_ranks == 0) {
+      blocks[chosen] = members;
+    } else {
+      blocks.push_back(members);
+    }
+  }
+  for (const Block& block : blocks) {
+    for (std::int32_t rank = block.ranks.begin; rank < block.ranks.end; ++rank) {
+      Lane& lane = draft.lanes[static_cast<std::size_t>(rank)];
+      lane.groups_end = block.groups_end;
+      lane.largest_group = block.largest_group;
+    }
+  }
+}
+
+std::int64_t PipelineDraft::num_packs(const Lane& lane) const {
+  const std::int64_t least = ranks_needed(lane.tokens, header_.capacity);
+  if (lane.whole == 0) return least;
+  const auto most = static_cast<std::int64_t>(lane.sequences.size());
+  const auto whole = static_cast<double>(lane.whole);
+  // (whole / n + fixed) * (n + p - 1) is least at this n.
+  const double balanced =
+      fixed_ns_ > 0 ? std::sqrt((num_stages_ - 1) * whole / static_cast<double>(fixed_ns_))
+                    : static_cast<double>(most);
+  // As large as a group that is there anyway, they cost no more bubble.
+  const std::int64_t beside =
+      std::max(lane.largest_group, lane.longest_whole + fixed_ns_) - fixed_ns_;
+  const double enough = beside > 0 ? std::ceil(whole / static_cast<double>(beside)) : balanced;
+  return std::clamp(static_cast<std::int64_t>(std::min(balanced, enough)),
+                    std::max<std::int64_t>(1, least), std::max(most, least));
+}
+
+std::int64_t PipelineDraft::end_of(const Lane& lane) const {
+  const std::int64_t packs = num_packs(lane);
+  std::int64_t largest = lane.largest_group;
+  if (packs > 0) {
+    largest = std::max({largest, lane.longest_whole + fixed_ns_, lane.whole / packs + fixed_ns_});
+  }
+  return lane.groups_end + lane.whole + packs * fixed_ns_ + (num_stages_ - 1) * largest;
+}
+
+void PipelineDraft::deal_whole(std::span<const std::int64_t> lateness, Draft& draft) const {
+  std::vector<Lane>& lanes = draft.lanes;
+  std::vector<bool> is_shared(header_.sequences.size());
+  for (const PlacedInterval& group : draft.groups)
+    is_shared[static_cast<std::size_t>(group.sequence_idx)] = true;
+  using Entry = std::pair<std::int64_t, std::size_t>;  // end, rank
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ends;
+  for (std::size_t r = 0; r < lanes.size(); ++r) {
+    if (!lateness.empty()) lanes[r].lateness = lateness[r];
+    ends.push({end_of(lanes[r]) + lanes[r].lateness, r});
+  }
+  for (std::size_t i = 0; i < header_.sequences.size(); ++i) {
+    if (is_shared[i]) continue;
+    const std::size_t r = ends.top().second;
+    ends.pop();
+    Lane& lane = lanes[r];
+    lane.longest_whole = std::max(lane.longest_whole, whole_ns_[i]);
+    lane.whole += whole_ns_[i];
+    lane.tokens += header_.sequences[i].tokens;
+    lane.sequences.push_back(static_cast<std::int32_t>(i));
+    ends.push({end_of(lane) + lane.lateness, r});
+  }
+}
+
+// Longest first into the pack with the least time that has room; the largest pack runs first.
+void PipelineDraft::append_packs(std::int32_t rank, const Lane& lane, StepPlan& plan) const {
+  struct Pack {
+    std::int64_t ns = 0;
+    Tokens tokens;
+    std::vector<std::int32_t> sequences;
+  };
+  std::vector<Pack> packs(static_cast<std::size_t>(num_packs(lane)));
+  for (const std::int32_t idx : lane.sequences) {
+    const auto i = static_cast<std::size_t>(idx);
+    const Tokens tokens = header_.sequences[i].tokens;
+    Pack* into = nullptr;
+    for (Pack& pack : packs) {
+      if (pack.tokens + tokens > header_.capacity) continue;
+      if (into == nullptr || pack.ns < into->ns) into = &pack;
+    }
+    if (into == nullptr) into = &packs.emplace_back();
+    into->ns += whole_ns_[i];
+    into->tokens += tokens;
+    into->sequences.push_back(idx);
+  }
+  std::stable_sort(packs.begin(), packs.end(),
+                   [](const Pack& a, const Pack& b) { return a.ns > b.ns; });
+  PlanBuilder builder(plan);
+  for (const Pack& pack : packs) {
+    if (pack.sequences.empty()) continue;
+    builder.open_slot();
+    for (const std::int32_t idx : pack.sequences) builder.add_whole(idx, Rank(rank));
+  }
+}
+
+PipelineDraft::Draft PipelineDraft::make(const std::vector<GangTask>& tasks, std::int64_t target,
+                                         std::span<const std::int64_t> lateness) const {
+  Draft draft;
+  draft.lanes.resize(static_cast<std::size_t>(header_.num_ranks));
+  place_groups(tasks, target, draft);
+  deal_whole(lateness, draft);
+  for (const Lane& lane : draft.lanes) {
+    draft.ends.push_back(end_of(lane));
+    draft.latest = std::max(draft.latest, draft.ends.back() + lane.lateness);
+  }
+  return draft;
+}
+
+StepPlan PipelineDraft::plan_of(const Draft& draft) const {
+  StepPlan plan = header_;
+  PlanBuilder builder(plan);
+  for (const PlacedInterval& group : draft.groups) {
+    std::vector<Rank> ranks;
+    for (std::int32_t rank = group.ranks.begin; rank < group.ranks.end; ++rank)
+      ranks.emplace_back(rank);
+    builder.open_slot();
+    builder.add_shared(group.sequence_idx, ranks);
+  }
+  for (std::size_t r = 0; r < draft.lanes.size(); ++r)
+    append_packs(static_cast<std::int32_t>(r), draft.lanes[r], plan);
+  return plan;
+}
+
+}  // namespace weft

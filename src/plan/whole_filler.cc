@@ -104,6 +104,7 @@ void WholeFiller::fill_gap(const RankGap& gap) {
 // The level to which what is left rises over the ends, which are ascending.
 std::int64_t WholeFiller::water_level(const std::vector<RankEnd>& ends) const {
   double left = left_area();
+  if (left <= 0) return ends.front().end;
   double width = 0;
   auto surface = static_cast<double>(ends.front().end);
   for (const RankEnd& end : ends) {

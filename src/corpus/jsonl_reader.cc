@@ -77,21 +77,28 @@ std::string describe(const simdjson::simdjson_error& error) {
   return text;
 }
 
+// Containers get a name before a range-for: value() refers into a temporary that ends before the
+// loop does.
+//
 // Visits everything, since the parser checks only what is visited. Depth is bounded here: the
 // parser bounds it in debug builds only.
 void check_value(ondemand::value value, int depth = 1) {
   constexpr int kDeepest = 1024;
   if (depth > kDeepest) throw simdjson::simdjson_error(simdjson::DEPTH_ERROR);
   switch (value.type().value()) {
-    case ondemand::json_type::array:
-      for (auto item : value.get_array().value()) check_value(item.value(), depth + 1);
+    case ondemand::json_type::array: {
+      ondemand::array array = value.get_array().value();
+      for (auto item : array) check_value(item.value(), depth + 1);
       break;
-    case ondemand::json_type::object:
-      for (auto field : value.get_object().value()) {
+    }
+    case ondemand::json_type::object: {
+      ondemand::object object = value.get_object().value();
+      for (auto field : object) {
         (void)field.unescaped_key().value();
         check_value(field.value().value(), depth + 1);
       }
       break;
+    }
     case ondemand::json_type::number:
       if (!is_json_number(value.raw_json_token()))
         throw simdjson::simdjson_error(simdjson::NUMBER_ERROR);
@@ -136,7 +143,8 @@ std::string_view JsonlReader::Parser::text_of(ondemand::document& document, Json
                      fmt::format("expected a JSON object, found {}", name_of(type)));
   }
   std::optional<std::string_view> text;
-  for (auto field : document.get_object().value()) {
+  ondemand::object object = document.get_object().value();
+  for (auto field : object) {
     const bool is_text = field.unescaped_key().value() == key;
     ondemand::value value = field.value().value();
     if (!is_text) {

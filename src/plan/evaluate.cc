@@ -102,29 +102,27 @@ std::int64_t cross_node_links(const std::vector<Rank>& ring, const ClusterSpec& 
 // Slots one after another on each rank.
 void time_slots(const StepPlan& plan, const SlotOrder& order,
                 const std::vector<Nanoseconds>& duration, Evaluation& result) {
-  // The micro-batches of each slot, as (rank) lists in one array.
-  std::vector<std::size_t> first(result.slots.size() + 1);
+  // The ranks of each slot in one array: those of slot s end at first[s] once they are in place.
+  std::vector<std::uint32_t> first(result.slots.size() + 1);
   for (const auto& micro_batches : plan.ranks) {
     for (const MicroBatch& m : micro_batches) ++first[static_cast<std::size_t>(m.slot_idx) + 1];
   }
   for (std::size_t s = 0; s < result.slots.size(); ++s) first[s + 1] += first[s];
-  std::vector<std::size_t> next(first.begin(), first.end() - 1);
-  std::vector<std::size_t> members(first.back());
+  std::vector<std::uint32_t> members(first.back());
   for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
     for (const MicroBatch& m : plan.ranks[r])
-      members[next[static_cast<std::size_t>(m.slot_idx)]++] = r;
+      members[first[static_cast<std::size_t>(m.slot_idx)]++] = static_cast<std::uint32_t>(r);
   }
 
   for (const std::int32_t slot_idx : order.slots) {
     const auto s = static_cast<std::size_t>(slot_idx);
     SlotTime& slot = result.slots[s];
-    for (std::size_t i = first[s]; i < first[s + 1]; ++i) {
+    const std::size_t begin = s == 0 ? 0 : first[s - 1];
+    for (std::size_t i = begin; i < first[s]; ++i)
       slot.start = std::max(slot.start, result.ranks[members[i]].finish);
-    }
     slot.end = slot.start;
     add(slot.end, duration[s]);
-    for (std::size_t i = first[s]; i < first[s + 1]; ++i)
-      result.ranks[members[i]].finish = slot.end;
+    for (std::size_t i = begin; i < first[s]; ++i) result.ranks[members[i]].finish = slot.end;
     result.makespan = std::max(result.makespan, slot.end);
   }
 }

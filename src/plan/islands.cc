@@ -66,6 +66,8 @@ std::vector<StripInput> deal_to_islands(const PlanRequest& request, const StepPl
               static_cast<std::int32_t>(first_whole));
     return islands;
   }
+  for (StripInput& island : islands)
+    island.whole.reserve((plan.sequences.size() - first_whole) / islands.size() * 9 / 8);
   Dealer dealer(islands);
   for (const GangTask& task : tasks) {
     const double area = static_cast<double>(task.degree) * static_cast<double>(task.duration);
@@ -75,11 +77,22 @@ std::vector<StripInput> deal_to_islands(const PlanRequest& request, const StepPl
   const double all_layers = cost.num_layers * (1 + cost.backward_ratio);
   const double linear =
       cost.linear_ns_per_token + cost.fixed_ns / static_cast<double>(plan.capacity.value());
-  for (std::size_t i = first_whole; i < plan.sequences.size(); ++i) {
-    const auto tokens = static_cast<double>(plan.sequences[i].tokens.value());
-    const double ns =
-        all_layers * tokens * (linear + cost.attention_ns_per_pair * (tokens + 1) / 2);
-    islands[dealer.next(ns)].whole.push_back(static_cast<std::int32_t>(i));
+  // Several neighbours at once while many are left, the last ones one by one.
+  const std::size_t num = plan.sequences.size();
+  for (std::size_t i = first_whole; i < num;) {
+    const std::size_t left = num - i;
+    const std::size_t block = std::clamp<std::size_t>(left / (64 * islands.size()), 1, 32);
+    double ns = 0;
+    for (std::size_t k = i; k < i + block; ++k) {
+      const auto tokens = static_cast<double>(plan.sequences[k].tokens.value());
+      ns += tokens * (linear + cost.attention_ns_per_pair * (tokens + 1) / 2);
+    }
+    std::vector<std::int32_t>& whole = islands[dealer.next(all_layers * ns)].whole;
+    const std::size_t before = whole.size();
+    whole.resize(before + block);
+    std::iota(whole.begin() + static_cast<std::ptrdiff_t>(before), whole.end(),
+              static_cast<std::int32_t>(i));
+    i += block;
   }
   return islands;
 }

@@ -7,7 +7,9 @@
 
 #include "cost/micro_batch_time.h"
 #include "plan/bound_terms.h"
+#include "plan/crowded_time.h"
 #include "plan/pipeline_time.h"
+#include "plan/priced_bound.h"
 
 namespace weft {
 namespace {
@@ -23,10 +25,12 @@ class Bounds {
          Tokens capacity)
       : sequences_(sequences),
         cost_(cost),
+        cluster_(cluster),
+        capacity_(capacity),
         terms_(cost, cluster, capacity),
         num_stages_(cluster.pipeline_stages) {}
 
-  LowerBound compute(bool is_memory_uneven) {
+  LowerBound compute() {
     LowerBound bound;
     if (sequences_.empty()) return bound;
     sum_up();
@@ -34,8 +38,14 @@ class Bounds {
     bound.work = work();
     bound.longest = safe(terms_.best_time_ns(sequences_.front().tokens));
     bound.in_turn = in_turn();
-    bound.spread = spread(std::max({bound.work, bound.longest, bound.in_turn}));
-    if (is_memory_uneven) bound.memory = memory();
+    // Both are about ranks that run one slot at a time, which stages of a pipeline do not.
+    const bool is_one_by_one = num_stages_ == 1;
+    if (is_one_by_one)
+      bound.crowded = crowded(std::max({bound.work, bound.longest, bound.in_turn}));
+    bound.spread = spread(std::max({bound.work, bound.longest, bound.in_turn, bound.crowded}));
+    if (!cluster_.memory.empty()) bound.memory = memory();
+    if (is_one_by_one && !cluster_.is_uniform())
+      bound.priced = safe(priced_bound_ns(sequences_, cost_, cluster_, capacity_));
     return bound;
   }
 
@@ -44,6 +54,12 @@ class Bounds {
     const auto ns = static_cast<double>(all_layers(cost_, layer_ns).value());
     return Nanoseconds(
         std::max<std::int64_t>(0, static_cast<std::int64_t>(ns * (1 - kRoundingShare)) - 1));
+  }
+
+  // Of one layer forward.
+  double in_layer(Nanoseconds time) const {
+    return static_cast<double>(time.value()) /
+           (static_cast<double>(cost_.num_layers) * (1 + cost_.backward_ratio));
   }
 
   // Time that a rank takes for slots of `layer_ns` together, none of them shorter than `least_ns`:
@@ -93,6 +109,28 @@ class Bounds {
     return safe(in_stages(least, least_slot_ns_));
   }
 
+  // 0 when the longest sequences end within `known`.
+  Nanoseconds crowded(Nanoseconds known) const {
+    std::array<CrowdJob, kMostCrowdJobs> jobs;
+    const std::size_t count = std::min(jobs.size(), sequences_.size());
+    const std::int64_t all = terms_.all_capacity().value();
+    std::int64_t held = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      jobs[i].tokens = sequences_[i].tokens.value();
+      held += jobs[i].tokens;
+    }
+    // Side by side: the last rank of each may be nearly empty.
+    if (held + terms_.largest_capacity().value() * static_cast<std::int64_t>(count) <= all)
+      return Nanoseconds(0);
+    for (std::size_t i = 0; i < count; ++i) jobs[i].ns = terms_.best_time_ns(sequences_[i].tokens);
+    // Without a common memory of ranks, tokens are counted.
+    const bool is_even = cluster_.memory.empty();
+    const Crowd crowd{.num_ranks = is_even ? terms_.num_ranks() : all,
+                      .capacity = is_even ? terms_.largest_capacity().value() : 1,
+                      .enough = in_layer(known)};
+    return safe(crowded_time(std::span(jobs).first(count), crowd));
+  }
+
   Nanoseconds in_turn() const {
     const Tokens all = terms_.all_capacity();
     std::vector<double> best;  // best_time_ns of the longest ones
@@ -127,9 +165,7 @@ class Bounds {
   // Whether a makespan of `limit` is impossible, because the work at the degrees that it needs does
   // not fit. Degrees can only be raised for `candidates`.
   bool too_short(Nanoseconds limit, std::span<const Tokens> candidates) const {
-    const double layer_ns = static_cast<double>(limit.value()) /
-                            (static_cast<double>(cost_.num_layers) * (1 + cost_.backward_ratio));
-    const double roomy = layer_ns * (1 + kRoundingShare);
+    const double roomy = in_layer(limit) * (1 + kRoundingShare);
     double exposed = exposed_;
     std::int32_t degree = 1;
     for (const Tokens tokens : candidates) {  // ascending: the least degree does not fall
@@ -148,18 +184,17 @@ class Bounds {
   }
 
   Nanoseconds spread(Nanoseconds known) const {
-    const double layer_ns = static_cast<double>(known.value()) /
-                            (static_cast<double>(cost_.num_layers) * (1 + cost_.backward_ratio));
+    const double known_ns = in_layer(known);
     std::vector<Tokens> candidates;
     const Tokens whole = terms_.largest_capacity();
     for (std::size_t i = sequences_.size(); i-- > 0;) {
       const Tokens tokens = sequences_[i].tokens;
       // Whole ones take longer the longer they are: only when the longest is too slow do all count.
-      if (tokens <= whole && terms_.time_ns(whole, 1) <= layer_ns) {
+      if (tokens <= whole && terms_.time_ns(whole, 1) <= known_ns) {
         while (i > 0 && sequences_[i - 1].tokens <= whole) --i;
         continue;
       }
-      if (terms_.time_ns(tokens, terms_.smallest(tokens)) > layer_ns) candidates.push_back(tokens);
+      if (terms_.time_ns(tokens, terms_.smallest(tokens)) > known_ns) candidates.push_back(tokens);
     }
     if (candidates.empty() || !too_short(known, candidates)) return Nanoseconds(0);
     std::int64_t low = known.value();  // impossible
@@ -237,6 +272,8 @@ class Bounds {
 
   std::span<const SequenceSpec> sequences_;
   const CostModel& cost_;
+  const ClusterSpec& cluster_;
+  Tokens capacity_;
   BoundTerms terms_;
   double area_ = 0;
   double exposed_ = 0;
@@ -249,7 +286,7 @@ class Bounds {
 
 LowerBound lower_bound(std::span<const SequenceSpec> sequences, const CostModel& cost,
                        const ClusterSpec& cluster, Tokens capacity) {
-  return Bounds(sequences, cost, cluster, capacity).compute(!cluster.memory.empty());
+  return Bounds(sequences, cost, cluster, capacity).compute();
 }
 
 }  // namespace weft

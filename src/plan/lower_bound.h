@@ -7,9 +7,11 @@
 // - in_turn: sequences whose tokens do not fit the cluster k times over, so that some rank runs k +
 // 1
 //   of them one after the other
+// - crowded: the few longest sequences, run side by side only where their tokens fit the cluster
 // - spread: the least T for which the work still fits when every sequence takes at least the
 //   degree with which it alone can end within T
 // - memory: where ranks hold unequal amounts, work and held tokens weighed together
+// - priced: where ranks are unequal, every rank's time at the price of its speed or its memory
 #pragma once
 
 #include <algorithm>
@@ -25,9 +27,13 @@ struct LowerBound {
   Nanoseconds work;
   Nanoseconds longest;
   Nanoseconds in_turn;
+  Nanoseconds crowded;  // 0 where it is not above the others
   Nanoseconds spread;
   Nanoseconds memory;
-  Nanoseconds best() const { return std::max({work, longest, in_turn, spread, memory}); }
+  Nanoseconds priced;
+  Nanoseconds best() const {
+    return std::max({work, longest, in_turn, crowded, spread, memory, priced});
+  }
 };
 
 // REQUIRES: canonical order; every sequence fits on all ranks together. O(sequences + ranks), apart

@@ -199,8 +199,7 @@ StepPlan make_plan(const PlanRequest& request) {
   plan.num_layers = request.cost.num_layers;
   plan.pipeline_stages = request.cluster.pipeline_stages;
   plan.weighting = request.options.weighting;
-  plan.sequences = request.sequences;
-  sort_canonically(plan.sequences);
+  plan.sequences = sorted_canonically(request.sequences);
 
   plan.lower_bound = lower_bound(plan.sequences, request.cost, request.cluster, most).best();
   std::vector<std::int32_t> live;

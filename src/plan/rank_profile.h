@@ -6,6 +6,7 @@
 // counts.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -17,7 +18,7 @@ class RankProfile {
 
   // Earliest time at which `degree` ranks are free for `duration` ns. REQUIRES: degree <=
   // num_ranks.
-  std::int64_t earliest_start(std::int32_t degree, std::int64_t duration) const;
+  std::int64_t earliest_start(std::int32_t degree, std::int64_t duration);
   // REQUIRES: they are free.
   void take(std::int64_t start, std::int64_t duration, std::int32_t degree);
 
@@ -31,10 +32,13 @@ class RankProfile {
     std::int64_t start = 0;  // ends where the next one starts; the last one never ends
     std::int32_t free = 0;
   };
-  std::size_t split_at(std::int64_t time, std::size_t from);
+  std::size_t segment_at(std::int64_t time) const;  // REQUIRES: not before segment first_free_
+  std::size_t split_at(std::int64_t time);
 
   std::vector<Segment> segments_;
   std::size_t first_free_ = 0;  // no segment before it has a free rank
+  // [degree], the last one for all larger degrees: fewer ranks than that are free before this time.
+  std::array<std::int64_t, 32> too_few_before_{};
 };
 
 }  // namespace weft

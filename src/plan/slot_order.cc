@@ -47,6 +47,18 @@ SlotGraph build_graph(const StepPlan& plan) {
   return graph;
 }
 
+// As most planners number slots: ascending on every rank, which is an order already.
+bool ascend_on_every_rank(const StepPlan& plan) {
+  for (const auto& micro_batches : plan.ranks) {
+    std::int32_t previous = -1;
+    for (const MicroBatch& micro_batch : micro_batches) {
+      if (micro_batch.slot_idx <= previous) return false;
+      previous = micro_batch.slot_idx;
+    }
+  }
+  return true;
+}
+
 // Every slot that Kahn's algorithm leaves over has a predecessor that is left over too, so walking
 // backwards must come round. REQUIRES: some num_in is above 0.
 std::vector<SlotEdge> find_cycle(const SlotGraph& graph) {
@@ -79,8 +91,13 @@ std::vector<SlotEdge> find_cycle(const SlotGraph& graph) {
 }  // namespace
 
 SlotOrder order_slots(const StepPlan& plan) {
-  SlotGraph graph = build_graph(plan);
   SlotOrder order;
+  if (ascend_on_every_rank(plan)) {
+    order.slots.resize(static_cast<std::size_t>(plan.num_slots));
+    std::iota(order.slots.begin(), order.slots.end(), 0);
+    return order;
+  }
+  SlotGraph graph = build_graph(plan);
   order.slots.reserve(graph.num_in.size());
   for (std::int32_t slot = 0; slot < plan.num_slots; ++slot) {
     if (graph.num_in[static_cast<std::size_t>(slot)] == 0) order.slots.push_back(slot);

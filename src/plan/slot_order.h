@@ -26,7 +26,8 @@ struct SlotOrder {
       cycle;  // empty when there is none; the last edge leads back to the first slot
 };
 
-// Kahn's algorithm, O(micro-batches + slots); the same plan gives the same order.
+// Ascending numbers where every rank has them so, else Kahn's algorithm; O(micro-batches + slots);
+// the same plan gives the same order.
 // REQUIRES: every micro-batch's slot_idx is in [0, plan.num_slots).
 SlotOrder order_slots(const StepPlan& plan);
 

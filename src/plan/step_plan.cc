@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "base/error.h"
 
@@ -72,41 +73,48 @@ bool is_before(const SequenceSpec& a, const SequenceSpec& b) {
   return a.tokens != b.tokens ? a.tokens > b.tokens : a.id < b.id;
 }
 
-// One stable pass by `bits` bits of the length from `shift` on, longest first.
-void pass_by_length(const std::vector<SequenceSpec>& from, std::vector<SequenceSpec>& to, int shift,
-                    int bits) {
-  const std::size_t num_keys = std::size_t{1} << bits;
-  std::vector<std::size_t> next(num_keys + 1);
-  const auto key = [&](const SequenceSpec& sequence) {
-    const auto digits = static_cast<std::size_t>(sequence.tokens.value() >> shift);
-    return num_keys - 1 - (digits & (num_keys - 1));
-  };
-  for (const SequenceSpec& sequence : from) ++next[key(sequence) + 1];
-  for (std::size_t k = 0; k < num_keys; ++k) next[k + 1] += next[k];
-  for (const SequenceSpec& sequence : from) to[next[key(sequence)]++] = sequence;
+// Nearly all sequences are shorter than this: each length has a counter of its own, the longer ones
+// share one and are compared.
+constexpr std::int64_t kLong = 1 << 14;
+
+std::vector<SequenceSpec> sorted_by_comparison(std::span<const SequenceSpec> sequences) {
+  std::vector<SequenceSpec> sorted(sequences.begin(), sequences.end());
+  std::sort(sorted.begin(), sorted.end(), is_before);
+  return sorted;
 }
 
 }  // namespace
 
 void sort_canonically(std::vector<SequenceSpec>& sequences) {
-  constexpr int kBits = 11;
-  constexpr std::size_t kFewForPasses = 4096;
-  std::int64_t all_bits = 0;
+  sequences = sorted_canonically(sequences);
+}
+
+std::vector<SequenceSpec> sorted_canonically(std::span<const SequenceSpec> sequences) {
+  constexpr std::size_t kFew = 4096;
+  constexpr std::size_t kMost = std::numeric_limits<std::uint32_t>::max();
+  if (sequences.size() < kFew || sequences.size() > kMost) return sorted_by_comparison(sequences);
+  const auto key = [](const SequenceSpec& sequence) {
+    return static_cast<std::size_t>(kLong - std::min(kLong, sequence.tokens.value()));
+  };
+  std::vector<std::uint32_t> places(kLong + 1);
+  std::int64_t previous_id = std::numeric_limits<std::int64_t>::min();
+  bool is_positive = true;
   bool are_ids_ascending = true;
-  for (std::size_t i = 0; i < sequences.size(); ++i) {
-    all_bits |= sequences[i].tokens.value();
-    are_ids_ascending = are_ids_ascending && (i == 0 || sequences[i - 1].id < sequences[i].id);
+  for (const SequenceSpec& sequence : sequences) {
+    is_positive = is_positive && sequence.tokens > Tokens(0);
+    are_ids_ascending = are_ids_ascending && previous_id <= sequence.id;
+    previous_id = sequence.id;
+    if (is_positive) ++places[key(sequence)];
   }
-  // Stable passes keep ascending ids ascending within a length.
-  if (sequences.size() < kFewForPasses || !are_ids_ascending || all_bits < 0) {
-    std::sort(sequences.begin(), sequences.end(), is_before);
-    return;
-  }
-  std::vector<SequenceSpec> other(sequences.size());
-  for (int shift = 0; shift < 63 && all_bits >> shift != 0; shift += kBits) {
-    pass_by_length(sequences, other, shift, kBits);
-    sequences.swap(other);
-  }
+  // The pass keeps ascending ids ascending within a length.
+  if (!are_ids_ascending || !is_positive) return sorted_by_comparison(sequences);
+  const auto num_long = static_cast<std::ptrdiff_t>(places[0]);
+  std::uint32_t before = 0;
+  for (std::uint32_t& place : places) before += std::exchange(place, before);
+  std::vector<SequenceSpec> sorted(sequences.size());
+  for (const SequenceSpec& sequence : sequences) sorted[places[key(sequence)]++] = sequence;
+  std::sort(sorted.begin(), sorted.begin() + num_long, is_before);
+  return sorted;
 }
 
 ZigzagCut::ZigzagCut(Tokens tokens, std::int32_t degree)

@@ -119,6 +119,7 @@ double resident_tokens(Tokens tokens, double offload_ratio, std::int32_t num_lay
 
 // Sorts into canonical order.
 void sort_canonically(std::vector<SequenceSpec>& sequences);
+std::vector<SequenceSpec> sorted_canonically(std::span<const SequenceSpec> sequences);
 
 // The zigzag cut of a sequence over D ranks: its 2D parts are as equal as its length allows (sizes
 // differ by at most 1, longer parts first), and ring member i takes parts i and 2D-1-i (ByteScale

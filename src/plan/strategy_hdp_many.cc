@@ -59,6 +59,10 @@ std::vector<GangTask> shorter_tasks(const PlanRequest& request, const StepPlan& 
   return tasks;
 }
 
+std::int64_t goal_of(const StepPlan& plan) {
+  return static_cast<std::int64_t>(static_cast<double>(plan.lower_bound.value()) * kNearEnough);
+}
+
 struct Candidate {
   std::vector<StripInput> islands;
   std::vector<StripSchedule> schedules;  // [islands]
@@ -67,14 +71,12 @@ struct Candidate {
 
 Candidate schedule_all(const PlanRequest& request, const StepPlan& plan,
                        const std::vector<GangTask>& tasks) {
-  const auto goal =
-      static_cast<std::int64_t>(static_cast<double>(plan.lower_bound.value()) * kNearEnough);
   Candidate candidate;
   candidate.islands = deal_to_islands(request, plan, tasks, tasks.size());
   for (const StripInput& island : candidate.islands) {
-    candidate.schedules.push_back(
-        schedule_strip(island, request.cost, request.cluster, plan.capacity, goal));
-    candidate.makespan = std::max(candidate.makespan, candidate.schedules.back().makespan);
+    StripSchedule& schedule = candidate.schedules.emplace_back();
+    schedule_strip(island, request.cost, request.cluster, plan.capacity, goal_of(plan), schedule);
+    candidate.makespan = std::max(candidate.makespan, schedule.makespan);
   }
   return candidate;
 }
@@ -83,13 +85,19 @@ Candidate schedule_all(const PlanRequest& request, const StepPlan& plan,
 
 void plan_hdp_many(const PlanRequest& request, StepPlan& plan) {
   const std::vector<GangTask> tasks = tasks_of(request, plan);
-  Candidate best = schedule_all(request, plan, tasks);
   const std::vector<GangTask> shorter = shorter_tasks(request, plan, tasks);
-  if (!shorter.empty()) {
-    Candidate other = schedule_all(request, plan, shorter);
-    if (other.makespan < best.makespan) best = std::move(other);
-  }
   StripAssembly assembly(plan);
+  if (shorter.empty()) {  // island by island: the memory of one serves the next
+    StripSchedule schedule;
+    for (const StripInput& island : deal_to_islands(request, plan, tasks, tasks.size())) {
+      schedule_strip(island, request.cost, request.cluster, plan.capacity, goal_of(plan), schedule);
+      assembly.append(island, schedule);
+    }
+    return;
+  }
+  Candidate best = schedule_all(request, plan, tasks);
+  Candidate other = schedule_all(request, plan, shorter);
+  if (other.makespan < best.makespan) best = std::move(other);
   for (std::size_t i = 0; i < best.islands.size(); ++i)
     assembly.append(best.islands[i], best.schedules[i]);
 }

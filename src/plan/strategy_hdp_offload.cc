@@ -113,9 +113,11 @@ class OffloadSearch {
         static_cast<std::int64_t>(static_cast<double>(header_.lower_bound.value()) * kNearEnough);
     StepPlan plan = header_;
     StripAssembly assembly(plan);
-    for (const StripInput& island : deal_to_islands(request_, header_, tasks, tasks.size()))
-      assembly.append(
-          island, schedule_strip(island, request_.cost, request_.cluster, header_.capacity, goal));
+    StripSchedule schedule;
+    for (const StripInput& island : deal_to_islands(request_, header_, tasks, tasks.size())) {
+      schedule_strip(island, request_.cost, request_.cluster, header_.capacity, goal, schedule);
+      assembly.append(island, schedule);
+    }
     dissolve_lone_groups(plan);
     set_offload_ratios(plan);
     return plan;

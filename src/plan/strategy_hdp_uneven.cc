@@ -1,10 +1,13 @@
 // Strategy "hdp" for ranks of unequal speed or memory.
 //
-// Ranks are taken in order of capacity / speed (the tokens a rank can hold for each unit of its
-// speed): like ranks fill and end together. Longest sequence first, each takes of several windows
-// in that order the one that wastes the least rank time. Whole sequences then fill gaps and level
-// the ends, each rank by its own speed and memory.
+// Ranks are taken in order of memory, speeds mixed: a group of ranks of like memory sends the least
+// for what it holds, and its members share the work by their speeds (uneven_group.h). Longest
+// sequence first, each takes of all windows in that order, at several start times, the one that
+// uses up the least: every rank has a price for its time, made of its speed and its memory. Whole
+// sequences then fill gaps and level the ends, each rank by its own speed and memory. Several
+// prices are tried.
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <numeric>
 #include <vector>
@@ -17,28 +20,47 @@
 namespace weft {
 namespace {
 
-constexpr std::size_t kNumStarts = 6;    // start times tried for a sequence
-constexpr std::size_t kNumWindows = 12;  // places in the order of ranks tried for each
+constexpr std::size_t kNumStarts = 8;    // start times tried for a sequence
+constexpr std::size_t kNumWindows = 512;  // places in the order of ranks tried for each
 constexpr std::array<double, 3> kStretches{1.0, 1.12, 1.3};  // held tokens over the sequence's
-constexpr double kGapWeight = 0.5;  // of a gap that whole sequences may fill
+constexpr std::size_t kFewMembers = 64;
+constexpr std::array<std::int64_t, 3> kMemorySteps{50, 16, 6};
+constexpr double kLateWeight = 4;  // of rank time after the goal
+
+struct Trial {
+  double memory_price =
+      1;  // of a rank's time: its speed, or this times its memory where that is more
+  double gap_weight = 0.5;  // of a gap that whole sequences may fill
+  double goal = 1;          // makespan aimed at, over the bound
+};
+constexpr std::array<Trial, 3> kTrials{{{0.75, 0.2, 1.0}, {0.87, 0.2, 1.0}, {1.2, 0.5, 1.2}}};
 
 class UnevenPlacement {
  public:
-  UnevenPlacement(const PlanRequest& request, const StepPlan& plan)
-      : cost_(request.cost), plan_(plan), goal_(plan.lower_bound.value()) {
+  UnevenPlacement(const PlanRequest& request, const StepPlan& plan, const Trial& trial)
+      : cost_(request.cost),
+        plan_(plan),
+        trial_(trial),
+        goal_(static_cast<double>(plan.lower_bound.value()) * trial.goal),
+        all_layers_(request.cost.num_layers * (1 + request.cost.backward_ratio)) {
     const ClusterSpec& cluster = request.cluster;
     const auto num_ranks = static_cast<std::size_t>(plan.num_ranks);
-    order_.resize(num_ranks);
-    std::iota(order_.begin(), order_.end(), 0);
+    const bool has_memories = !cluster.memory.empty();
     for (std::size_t r = 0; r < num_ranks; ++r) {
       const Rank rank(static_cast<std::int64_t>(r));
       members_.push_back({.speed = cluster.speed_of(rank),
                           .capacity = cluster.capacity_of(rank, plan.capacity).value()});
     }
-    std::stable_sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
-      return static_cast<double>(members_[a].capacity) * members_[b].speed >
-             static_cast<double>(members_[b].capacity) * members_[a].speed;
-    });
+    for (const Member& member : members_) {
+      const double memory =
+          static_cast<double>(member.capacity) / static_cast<double>(plan.capacity.value());
+      prices_.push_back(std::max(member.speed, trial.memory_price * memory));
+    }
+    for (const std::int64_t num_steps : kMemorySteps) {
+      add_order(num_steps, true);
+      add_order(num_steps, false);
+      if (!has_memories) break;
+    }
     ends_.resize(num_ranks);
   }
 
@@ -46,17 +68,13 @@ class UnevenPlacement {
   void place(std::int32_t sequence_idx, StripSchedule& schedule) {
     best_ = {};
     tokens_ = plan_.sequences[static_cast<std::size_t>(sequence_idx)].tokens;
-    std::vector<std::int64_t> sorted(ends_);
-    std::sort(sorted.begin(), sorted.end());
-    sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
-    std::size_t tried = 0;
-    for (std::size_t at = 0; at < sorted.size() && tried < kNumStarts;) {
-      const bool is_enough = try_start(sorted[at]);
-      tried += is_enough ? 1 : 0;
-      const std::size_t step = is_enough ? (sorted.size() - at) / (kNumStarts - tried + 1) : 0;
-      at +=
-          std::max<std::size_t>(step, is_enough ? 1 : std::max<std::size_t>(1, sorted.size() / 64));
-      if (at >= sorted.size() && tried == 0) at = sorted.size() - 1;
+    work_ns_ = cost_.attention_ns_per_pair * static_cast<double>(causal_work({0, tokens_.value()}));
+    const std::vector<std::int64_t> starts = possible_starts();
+    std::size_t step = 1;
+    for (std::size_t tried = 0, at = 0; tried < kNumStarts && at < starts.size(); ++tried) {
+      for (const auto& order : orders_) try_start(starts[at], order);
+      at += step;
+      if (tried >= kNumStarts / 2) step *= 2;
     }
     commit(sequence_idx, schedule);
   }
@@ -70,136 +88,213 @@ class UnevenPlacement {
   }
 
  private:
+  struct RankOrder {
+    std::vector<std::size_t> ranks;
+    std::vector<std::int64_t> most;  // [num_ranks]: largest memory in the rank's step
+  };
   struct Choice {
-    double waste = std::numeric_limits<double>::infinity();
-    std::vector<std::size_t> ranks;  // in order of capacity / speed
-    UnevenShares shares;
+    double cost = std::numeric_limits<double>::infinity();
+    std::vector<std::size_t> ranks;
     std::int64_t start = 0;
   };
+  // Sums over the first i free ranks.
+  struct Sums {
+    std::int64_t held = 0;
+    double speed = 0;
+    double price = 0;
+    double priced_end = 0;
+  };
 
-  // Groups of ranks that are free at `start`; false when those do not hold the sequence.
-  bool try_start(std::int64_t start) {
-    free_.clear();
-    held_.assign(1, 0);
-    for (const std::size_t rank : order_) {
-      if (ends_[rank] > start) continue;
-      free_.push_back(rank);
-      held_.push_back(held_.back() + members_[rank].capacity);
-    }
-    if (held_.back() < tokens_.value()) return false;
-    const std::int64_t slack = held_.back() - tokens_.value();
-    for (std::size_t w = 0; w < kNumWindows; ++w) {
-      // Windows that begin after up to `slack` tokens of capacity.
-      const std::int64_t before =
-          slack / static_cast<std::int64_t>(kNumWindows - 1) * static_cast<std::int64_t>(w);
-      const auto begin = static_cast<std::size_t>(
-          std::upper_bound(held_.begin(), held_.end(), before) - held_.begin() - 1);
-      for (const double stretch : kStretches) {
-        const auto wanted = held_[begin] + static_cast<std::int64_t>(
-                                               stretch * static_cast<double>(tokens_.value()));
-        if (stretch > 1 && wanted > held_.back()) break;
-        const auto end = static_cast<std::size_t>(
-            std::lower_bound(held_.begin(), held_.end(), wanted) - held_.begin());
-        if (static_cast<std::int64_t>(end - begin) > tokens_.value()) continue;
-        try_window(begin, end);
+  // By memory, most first, in so many steps of the capacity. Inside a step by speed, so that
+  // neighbours are alike; or mixed, so that any stretch of ranks has the mean speed (sorted by
+  // speed, then dealt in the order of reversed bits).
+  void add_order(std::int64_t num_steps, bool is_mixed) {
+    const std::int64_t step = std::max<std::int64_t>(1, plan_.capacity.value() / num_steps);
+    const auto level = [&](std::size_t rank) { return (members_[rank].capacity - 1) / step; };
+    std::vector<std::size_t> sorted(members_.size());
+    std::iota(sorted.begin(), sorted.end(), 0);
+    std::stable_sort(sorted.begin(), sorted.end(), [&](std::size_t a, std::size_t b) {
+      return level(a) != level(b) ? level(a) > level(b) : members_[a].speed > members_[b].speed;
+    });
+    RankOrder& order = orders_.emplace_back();
+    order.most.resize(members_.size());
+    for (std::size_t begin = 0, end = 0; begin < sorted.size(); begin = end) {
+      while (end < sorted.size() && level(sorted[end]) == level(sorted[begin])) ++end;
+      const std::size_t size = end - begin;
+      std::int64_t most = 0;
+      for (std::size_t i = begin; i < end; ++i) most = std::max(most, members_[sorted[i]].capacity);
+      for (std::size_t i = begin; i < end; ++i) order.most[sorted[i]] = most;
+      std::size_t bits = 0;
+      while ((std::size_t{1} << bits) < size) ++bits;
+      for (std::size_t i = 0; i < std::size_t{1} << bits; ++i) {
+        std::size_t place = 0;
+        for (std::size_t bit = 0; bit < bits; ++bit) place |= (i >> bit & 1) << (bits - 1 - bit);
+        if (!is_mixed) place = i;
+        if (place < size) order.ranks.push_back(sorted[begin + place]);
       }
-      if (slack == 0) break;
     }
-    return true;
   }
 
-  void try_window(std::size_t begin, std::size_t end) {
-    window_.clear();
-    std::int64_t start = 0;
-    double speed = 0;
-    double idle = 0;
-    for (std::size_t i = begin; i < end; ++i) {
-      const Member& member = members_[free_[i]];
-      window_.push_back(member);
-      start = std::max(start, ends_[free_[i]]);
-      speed += member.speed;
-      idle -= member.speed * static_cast<double>(ends_[free_[i]]);
+  // Ends of ranks from the first at which the free ranks hold the sequence, ascending.
+  std::vector<std::int64_t> possible_starts() {
+    by_end_.resize(ends_.size());
+    std::iota(by_end_.begin(), by_end_.end(), 0);
+    std::sort(by_end_.begin(), by_end_.end(),
+              [&](std::size_t a, std::size_t b) { return ends_[a] < ends_[b]; });
+    std::vector<std::int64_t> starts;
+    std::int64_t held = 0;
+    for (const std::size_t rank : by_end_) {
+      held += members_[rank].capacity;
+      if (held < tokens_.value()) continue;
+      if (starts.empty() || starts.back() != ends_[rank]) starts.push_back(ends_[rank]);
     }
-    if (window_.size() < 2) return;
-    const UnevenShares shares = uneven_shares(cost_, tokens_, window_);
-    idle += speed * static_cast<double>(start);
-    const double late = static_cast<double>(std::max<std::int64_t>(0, start + shares.time - goal_));
-    // Rank time taken, whatever is done in it: for one sequence the least taken is the least
-    // wasted.
-    const double waste =
-        speed * static_cast<double>(shares.time) + kGapWeight * idle + late * speed * 4;
-    if (waste >= best_.waste) return;
-    best_ = {.waste = waste,
-             .ranks = {free_.begin() + static_cast<std::ptrdiff_t>(begin),
-                       free_.begin() + static_cast<std::ptrdiff_t>(end)},
-             .shares = shares,
-             .start = start};
+    return starts;
+  }
+
+  void try_start(std::int64_t start, const RankOrder& order) {
+    free_.clear();
+    sums_.assign(1, {});
+    for (const std::size_t rank : order.ranks) {
+      if (ends_[rank] > start) continue;
+      free_.push_back(rank);
+      Sums next = sums_.back();
+      next.held += members_[rank].capacity;
+      next.speed += members_[rank].speed;
+      next.price += prices_[rank];
+      next.priced_end += prices_[rank] * static_cast<double>(ends_[rank]);
+      sums_.push_back(next);
+    }
+    const std::size_t step = std::max<std::size_t>(1, free_.size() / kNumWindows);
+    for (std::size_t begin = 0; begin < free_.size(); begin += step) {
+      if (sums_.back().held - sums_[begin].held < tokens_.value()) break;
+      for (const double stretch : kStretches) {
+        const auto wanted = sums_[begin].held + static_cast<std::int64_t>(
+                                                    stretch * static_cast<double>(tokens_.value()));
+        if (wanted > sums_.back().held) break;
+        const auto end = static_cast<std::size_t>(
+            std::partition_point(sums_.begin(), sums_.end(),
+                                 [&](const Sums& sums) { return sums.held < wanted; }) -
+            sums_.begin());
+        if (static_cast<std::int64_t>(end - begin) > tokens_.value()) continue;
+        if (end - begin >= 2) try_window(begin, end, start, order.most[free_[begin]]);
+      }
+    }
+  }
+
+  // About the slot's time in a window of the free ranks, of which none holds more than `most`; all
+  // layers.
+  double time_in(std::size_t begin, std::size_t end, std::int64_t most) const {
+    const auto degree = static_cast<double>(end - begin);
+    const double speed = sums_[end].speed - sums_[begin].speed;
+    const auto tokens = static_cast<double>(tokens_.value());
+    const auto held = static_cast<double>(sums_[end].held - sums_[begin].held);
+    // In a small group the slowest member's own tokens can take longest.
+    double slowest = speed / degree;
+    if (end - begin <= kFewMembers) {
+      most = 0;
+      for (std::size_t i = begin; i < end; ++i) {
+        slowest = std::min(slowest, members_[free_[i]].speed);
+        most = std::max(most, members_[free_[i]].capacity);
+      }
+    }
+    const double largest = static_cast<double>(most) * tokens / held;
+    const double exchange = (degree - 1) * (cost_.hop_fixed_ns + cost_.hop_ns_per_token * largest);
+    const double linear = cost_.linear_ns_per_token * tokens + cost_.fixed_ns * degree;
+    return all_layers_ *
+           std::max({(linear + work_ns_) / speed, (linear + work_ns_ / degree) / speed + exchange,
+                     linear / degree / slowest + exchange});
+  }
+
+  void try_window(std::size_t begin, std::size_t end, std::int64_t start, std::int64_t most) {
+    const double time = time_in(begin, end, most);
+    const double price = sums_[end].price - sums_[begin].price;
+    const double idle =
+        price * static_cast<double>(start) - (sums_[end].priced_end - sums_[begin].priced_end);
+    const double late = std::max(0.0, static_cast<double>(start) + time - goal_);
+    const double cost = price * time + trial_.gap_weight * idle + late * price * kLateWeight;
+    if (cost >= best_.cost) return;
+    best_.cost = cost;
+    best_.ranks.assign(free_.begin() + static_cast<std::ptrdiff_t>(begin),
+                       free_.begin() + static_cast<std::ptrdiff_t>(end));
   }
 
   void commit(std::int32_t sequence_idx, StripSchedule& schedule) {
+    std::sort(best_.ranks.begin(), best_.ranks.end());
     window_.clear();
-    for (const std::size_t rank : best_.ranks) window_.push_back(members_[rank]);
-    const std::vector<std::int64_t> tokens =
-        whole_tokens(tokens_, window_, best_.shares.tokens_per_speed);
-    std::vector<std::size_t> by_rank(tokens.size());
-    std::iota(by_rank.begin(), by_rank.end(), 0);
-    std::sort(by_rank.begin(), by_rank.end(),
-              [&](std::size_t a, std::size_t b) { return best_.ranks[a] < best_.ranks[b]; });
-    StripGroup group{.sequence_idx = sequence_idx, .start = best_.start, .ranks = {}, .tokens = {}};
+    std::int64_t start = 0;
+    for (const std::size_t rank : best_.ranks) {
+      window_.push_back(members_[rank]);
+      start = std::max(start, ends_[rank]);
+    }
+    UnevenCut cut = cut_unevenly(cost_, tokens_, window_);
+    StripGroup group{
+        .sequence_idx = sequence_idx, .start = start, .ranks = {}, .cut = std::move(cut.ranges)};
     const auto group_idx = static_cast<std::int32_t>(schedule.groups.size());
-    for (const std::size_t i : by_rank) {
-      const auto rank = static_cast<std::int32_t>(best_.ranks[i]);
-      std::int64_t& end = ends_[best_.ranks[i]];
-      if (end < best_.start) gaps_.push_back({best_.start - end, rank, group_idx});
-      end = best_.start + best_.shares.time;
-      group.ranks.push_back({rank, rank + 1});
-      group.tokens.push_back(tokens[i]);
+    for (const std::size_t rank : best_.ranks) {
+      const auto own = static_cast<std::int32_t>(rank);
+      if (ends_[rank] < start) gaps_.push_back({start - ends_[rank], own, group_idx});
+      ends_[rank] = start + cut.time;
+      group.ranks.push_back({own, own + 1});
     }
     schedule.groups.push_back(std::move(group));
   }
 
   const CostModel& cost_;
   const StepPlan& plan_;
-  std::int64_t goal_;
-  std::vector<Member> members_;     // [num_ranks]
-  std::vector<std::size_t> order_;  // ranks by capacity / speed, descending
-  std::vector<std::int64_t> ends_;  // [num_ranks]
-  std::vector<std::size_t> free_;   // of one start time, in order
-  std::vector<std::int64_t> held_;  // capacity of the first i of free_
+  const Trial& trial_;
+  double goal_;
+  double all_layers_;
+  std::vector<Member> members_;  // [num_ranks]
+  std::vector<double> prices_;   // [num_ranks] of a rank's time
+  std::vector<RankOrder> orders_;
+  std::vector<std::int64_t> ends_;   // [num_ranks]
+  std::vector<std::size_t> by_end_;  // ranks by end
+  std::vector<std::size_t> free_;    // of one start time, in order
+  std::vector<Sums> sums_;           // [free_ + 1]
   std::vector<Member> window_;
   std::vector<RankGap> gaps_;
   Tokens tokens_;
+  double work_ns_ = 0;  // attention of the sequence, one layer forward at speed 1
   Choice best_;
 };
 
-}  // namespace
-
-// Groups are committed one after the other, each behind all earlier ones on its ranks, so their
-// order of commitment is an order that all ranks agree with.
-void plan_hdp_uneven(const PlanRequest& request, StepPlan& plan) {
+StripSchedule schedule_uneven(const PlanRequest& request, const StepPlan& plan,
+                              const StripInput& input, std::size_t num_shared, const Trial& trial) {
   StripSchedule schedule;
-  StripInput input;
-  input.sequences = plan.sequences;
-  input.num_ranks = plan.num_ranks;
-  UnevenPlacement placement(request, plan);
-  Tokens largest;
-  for (std::int32_t r = 0; r < plan.num_ranks; ++r)
-    largest = std::max(largest, request.cluster.capacity_of(Rank(r), plan.capacity));
-  for (std::size_t i = 0; i < plan.sequences.size(); ++i) {
-    const auto idx = static_cast<std::int32_t>(i);
-    if (plan.sequences[i].tokens > largest) {
-      placement.place(idx, schedule);
-    } else {
-      input.whole.push_back(idx);
-    }
-  }
+  UnevenPlacement placement(request, plan, trial);
+  for (std::size_t i = 0; i < num_shared; ++i)
+    placement.place(static_cast<std::int32_t>(i), schedule);
   WholeFiller filler(input, request.cost, request.cluster, plan.capacity, schedule);
   std::vector<RankGap> gaps = placement.gaps();
   std::stable_sort(gaps.begin(), gaps.end(),
                    [](const RankGap& a, const RankGap& b) { return a.length > b.length; });
   for (const RankGap& gap : gaps) filler.fill_gap(gap);
   filler.level(placement.ends());
-  StripAssembly(plan).append(input, schedule);
+  return schedule;
+}
+
+}  // namespace
+
+// Groups are committed one after the other, each behind all earlier ones on its ranks, so their
+// order of commitment is an order that all ranks agree with.
+void plan_hdp_uneven(const PlanRequest& request, StepPlan& plan) {
+  StripInput input;
+  input.sequences = plan.sequences;
+  input.num_ranks = plan.num_ranks;
+  Tokens largest;
+  for (std::int32_t r = 0; r < plan.num_ranks; ++r)
+    largest = std::max(largest, request.cluster.capacity_of(Rank(r), plan.capacity));
+  std::size_t num_shared = 0;
+  while (num_shared < plan.sequences.size() && plan.sequences[num_shared].tokens > largest)
+    ++num_shared;
+  input.whole.resize(plan.sequences.size() - num_shared);
+  std::iota(input.whole.begin(), input.whole.end(), static_cast<std::int32_t>(num_shared));
+  StripSchedule best;
+  for (std::size_t t = 0; t < kTrials.size(); ++t) {
+    StripSchedule schedule = schedule_uneven(request, plan, input, num_shared, kTrials[t]);
+    if (t == 0 || schedule.makespan < best.makespan) best = std::move(schedule);
+  }
+  StripAssembly(plan).append(input, best);
 }
 
 }  // namespace weft

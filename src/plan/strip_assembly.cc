@@ -1,38 +1,24 @@
 #include "plan/strip_assembly.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 namespace weft {
 namespace {
 
-// A cut in which member i holds tokens[i]: like the zigzag, part of it from the front and as much
-// from the back, so that work goes with tokens.
-class UnequalZigzag {
- public:
-  UnequalZigzag(Tokens tokens, const std::vector<std::int64_t>& members)
-      : members_(members), end_(tokens.value()) {}
+// Into `sorted`: the items of `order` in ascending order of key(item), equal ones as they were. On
+// entry first[k] is the place of the first with key k, on return of the first with key k + 1.
+void order_by(const std::vector<std::uint32_t>& order, const auto& key,
+              std::vector<std::uint32_t>& first, std::vector<std::uint32_t>& sorted) {
+  sorted.resize(order.size());
+  for (const std::uint32_t item : order) sorted[first[key(item)]++] = item;
+}
 
-  // Of the next member, in ring order.
-  std::array<TokenRange, 2> next() {
-    const std::int64_t tokens = members_[position_++];
-    const std::int64_t front = (tokens + 1) / 2;
-    TokenRange first{begin_, begin_ + front};
-    TokenRange second{end_ - (tokens - front), end_};
-    begin_ = first.end;
-    end_ = second.begin;
-    if (first.end == second.begin) {
-      first.end = second.end;
-      second.begin = second.end;
-    }
-    return {first, second};
-  }
-
- private:
-  const std::vector<std::int64_t>& members_;
-  std::size_t position_ = 0;
-  std::int64_t begin_ = 0;
-  std::int64_t end_ = 0;
-};
+// Counts of keys 0.. in counts[1..] -> places.
+void to_places(std::vector<std::uint32_t>& counts) {
+  std::partial_sum(counts.begin(), counts.end(), counts.begin());
+}
 
 }  // namespace
 
@@ -41,87 +27,128 @@ StripAssembly::StripAssembly(StepPlan& plan) : plan_(plan) {
 }
 
 void StripAssembly::append(const StripInput& input, const StripSchedule& schedule) {
-  reserve(input, schedule);
-  // Packs by the group they precede; those of one rank before one group keep their order.
-  const std::size_t num_groups = schedule.groups.size();
-  std::vector<std::uint32_t> first(num_groups + 2);
-  const auto bucket = [&](const StripPack& pack) {
-    return std::min(static_cast<std::size_t>(pack.before_group), num_groups);
-  };
-  for (const StripPack& pack : schedule.packs) ++first[bucket(pack) + 1];
-  for (std::size_t b = 0; b <= num_groups; ++b) first[b + 1] += first[b];
-  std::vector<std::uint32_t> order(schedule.packs.size());
-  std::vector<std::uint32_t> next(first.begin(), first.end() - 1);
-  for (std::size_t p = 0; p < schedule.packs.size(); ++p)
-    order[next[bucket(schedule.packs[p])]++] = static_cast<std::uint32_t>(p);
-
-  for (std::size_t g = 0; g <= num_groups; ++g) {
-    for (std::size_t p = first[g]; p < first[g + 1]; ++p)
-      add_pack(input, schedule, schedule.packs[order[p]]);
-    if (g < num_groups) add_group(schedule.groups[g]);
-  }
-}
-
-MicroBatch& StripAssembly::open(std::int32_t rank) {
-  auto& list = plan_.ranks[static_cast<std::size_t>(rank)];
-  return list.emplace_back(
-      MicroBatch{.slot_idx = plan_.num_slots, .offload_ratio = 0, .pieces = {}});
-}
-
-void StripAssembly::reserve(const StripInput& input, const StripSchedule& schedule) {
-  std::vector<std::uint32_t> count(static_cast<std::size_t>(input.num_ranks));
-  const auto add = [&](std::int32_t rank) {
-    ++count[static_cast<std::size_t>(rank - input.first_rank)];
-  };
-  for (const StripPack& pack : schedule.packs) add(pack.rank);
-  for (const StripGroup& group : schedule.groups) {
-    for (const RankInterval& interval : group.ranks) {
-      for (std::int32_t rank = interval.begin; rank < interval.end; ++rank) add(rank);
-    }
-  }
-  for (std::size_t r = 0; r < count.size(); ++r)
-    plan_.ranks[static_cast<std::size_t>(input.first_rank) + r].reserve(count[r]);
-}
-
-void StripAssembly::add_pack(const StripInput& input, const StripSchedule& schedule,
-                             const StripPack& pack) {
-  MicroBatch& micro_batch = open(pack.rank);
-  micro_batch.pieces.reserve(static_cast<std::size_t>(pack.num_sequences));
-  for (std::int32_t at = pack.first; at >= 0; at = schedule.next[static_cast<std::size_t>(at)]) {
-    const std::int32_t idx = input.whole[static_cast<std::size_t>(at)];
-    const Tokens tokens = plan_.sequences[static_cast<std::size_t>(idx)].tokens;
-    micro_batch.pieces.push_back(
-        {.sequence_idx = idx, .group_idx = kNoGroup, .range = {0, tokens.value()}});
-  }
-  ++plan_.num_slots;
-}
-
-void StripAssembly::add_group(const StripGroup& placed) {
-  const auto group_idx = static_cast<std::int32_t>(plan_.groups.size());
-  Group& group = plan_.groups.emplace_back(
-      Group{.sequence_idx = placed.sequence_idx, .slot_idx = plan_.num_slots, .ranks = {}});
-  std::int32_t degree = 0;
-  for (const RankInterval& interval : placed.ranks) degree += interval.end - interval.begin;
-  group.ranks.reserve(static_cast<std::size_t>(degree));
-  const Tokens tokens = plan_.sequences[static_cast<std::size_t>(placed.sequence_idx)].tokens;
-  const ZigzagCut cut(tokens, degree);
-  UnequalZigzag unequal_cut(tokens, placed.tokens);
-  for (const RankInterval& interval : placed.ranks) {
-    for (std::int32_t rank = interval.begin; rank < interval.end; ++rank) {
-      const auto ranges = placed.tokens.empty()
-                              ? cut.ranges(static_cast<std::int32_t>(group.ranks.size()))
-                              : unequal_cut.next();
-      group.ranks.emplace_back(rank);
-      MicroBatch& micro_batch = open(rank);
-      micro_batch.pieces.reserve(2);
-      for (const TokenRange range : ranges) {
-        if (range.empty()) continue;
-        micro_batch.pieces.push_back(
-            {.sequence_idx = placed.sequence_idx, .group_idx = group_idx, .range = range});
+  number_slots(input, schedule);
+  add_groups(input, schedule);
+  for (std::int32_t r = 0; r < input.num_ranks; ++r) {
+    const auto at = static_cast<std::size_t>(r);
+    std::size_t pack = pack_first_[at];
+    std::size_t member = member_first_[at];
+    const std::size_t pack_end = pack_first_[at + 1];
+    const std::size_t member_end = member_first_[at + 1];
+    const std::int32_t rank = input.first_rank + r;
+    plan_.ranks[static_cast<std::size_t>(rank)].reserve(pack_end - pack + member_end - member);
+    while (pack < pack_end || member < member_end) {
+      if (pack < pack_end &&
+          (member == member_end || schedule.packs[pack_order_[pack]].before_group <=
+                                       static_cast<std::int32_t>(members_[member].group))) {
+        add_pack(input, schedule, pack_order_[pack++]);
+      } else {
+        add_member(schedule, rank, members_[member++]);
       }
     }
   }
-  ++plan_.num_slots;
+}
+
+void StripAssembly::number_slots(const StripInput& input, const StripSchedule& schedule) {
+  const std::size_t num_groups = schedule.groups.size();
+  const auto bucket = [&](std::uint32_t pack) {
+    return std::min(static_cast<std::size_t>(schedule.packs[pack].before_group), num_groups);
+  };
+  const auto rank_of = [&](std::uint32_t pack) {
+    return static_cast<std::size_t>(schedule.packs[pack].rank - input.first_rank);
+  };
+  const auto num_packs = static_cast<std::uint32_t>(schedule.packs.size());
+  bucket_first_.assign(num_groups + 2, 0);
+  pack_first_.assign(static_cast<std::size_t>(input.num_ranks) + 1, 0);
+  for (std::uint32_t pack = 0; pack < num_packs; ++pack) {
+    ++bucket_first_[bucket(pack) + 1];
+    ++pack_first_[rank_of(pack) + 1];
+  }
+  to_places(bucket_first_);
+  to_places(pack_first_);
+  unordered_.resize(num_packs);
+  std::iota(unordered_.begin(), unordered_.end(), 0);
+  next_ = bucket_first_;
+  order_by(unordered_, bucket, next_, by_bucket_);
+  next_ = pack_first_;
+  order_by(by_bucket_, rank_of, next_, pack_order_);
+  // Before pack p of bucket b lie b groups.
+  pack_slot_.resize(schedule.packs.size());
+  for (const std::uint32_t pack : pack_order_) {
+    const std::size_t b = bucket(pack);
+    pack_slot_[pack] = plan_.num_slots + static_cast<std::int32_t>(b + bucket_first_[b]++);
+  }
+  // Now bucket_first_[g] is the number of packs in the buckets up to g.
+  first_group_ = static_cast<std::int32_t>(plan_.groups.size());
+  plan_.groups.reserve(plan_.groups.size() + num_groups);
+  for (std::size_t g = 0; g < num_groups; ++g) {
+    plan_.groups.push_back(
+        {.sequence_idx = schedule.groups[g].sequence_idx,
+         .slot_idx = plan_.num_slots + static_cast<std::int32_t>(g + bucket_first_[g]),
+         .ranks = {}});
+  }
+  plan_.num_slots += static_cast<std::int32_t>(num_groups + schedule.packs.size());
+}
+
+void StripAssembly::add_groups(const StripInput& input, const StripSchedule& schedule) {
+  member_first_.assign(static_cast<std::size_t>(input.num_ranks) + 1, 0);
+  cuts_.clear();
+  for (std::size_t g = 0; g < schedule.groups.size(); ++g) {
+    const StripGroup& placed = schedule.groups[g];
+    Group& group = plan_.groups[static_cast<std::size_t>(first_group_) + g];
+    std::int32_t degree = 0;
+    for (const RankInterval& interval : placed.ranks) degree += interval.end - interval.begin;
+    group.ranks.reserve(static_cast<std::size_t>(degree));
+    for (const RankInterval& interval : placed.ranks) {
+      for (std::int32_t rank = interval.begin; rank < interval.end; ++rank) {
+        group.ranks.emplace_back(rank);
+        ++member_first_[static_cast<std::size_t>(rank - input.first_rank) + 1];
+      }
+    }
+    cuts_.emplace_back(plan_.sequences[static_cast<std::size_t>(placed.sequence_idx)].tokens,
+                       degree);
+  }
+  to_places(member_first_);
+  next_ = member_first_;
+  members_.resize(member_first_.back());
+  for (std::size_t g = 0; g < schedule.groups.size(); ++g) {
+    const Group& group = plan_.groups[static_cast<std::size_t>(first_group_) + g];
+    for (std::size_t i = 0; i < group.ranks.size(); ++i) {
+      const auto rank = static_cast<std::size_t>(group.ranks[i].value() - input.first_rank);
+      members_[next_[rank]++] = {static_cast<std::uint32_t>(g), static_cast<std::uint32_t>(i)};
+    }
+  }
+}
+
+void StripAssembly::add_pack(const StripInput& input, const StripSchedule& schedule,
+                             std::uint32_t pack_idx) {
+  const StripPack& pack = schedule.packs[pack_idx];
+  MicroBatch& micro_batch = plan_.ranks[static_cast<std::size_t>(pack.rank)].emplace_back();
+  micro_batch.slot_idx = pack_slot_[pack_idx];
+  micro_batch.pieces.reserve(static_cast<std::size_t>(pack.num_sequences));
+  for (std::int32_t at = pack.first; at >= 0; at = schedule.next[static_cast<std::size_t>(at)]) {
+    const std::int32_t idx = input.whole[static_cast<std::size_t>(at)];
+    const Tokens tokens = schedule.tokens[static_cast<std::size_t>(at)];
+    micro_batch.pieces.push_back(
+        {.sequence_idx = idx, .group_idx = kNoGroup, .range = {0, tokens.value()}});
+  }
+}
+
+void StripAssembly::add_member(const StripSchedule& schedule, std::int32_t rank, Member member) {
+  const std::int32_t group_idx = first_group_ + static_cast<std::int32_t>(member.group);
+  const Group& group = plan_.groups[static_cast<std::size_t>(group_idx)];
+  MicroBatch& micro_batch = plan_.ranks[static_cast<std::size_t>(rank)].emplace_back();
+  micro_batch.slot_idx = group.slot_idx;
+  micro_batch.pieces.reserve(2);
+  const StripGroup& placed = schedule.groups[member.group];
+  const auto ranges = placed.cut.empty()
+                          ? cuts_[member.group].ranges(static_cast<std::int32_t>(member.position))
+                          : placed.cut[member.position];
+  for (const TokenRange range : ranges) {
+    if (range.empty()) continue;
+    micro_batch.pieces.push_back(
+        {.sequence_idx = group.sequence_idx, .group_idx = group_idx, .range = range});
+  }
 }
 
 }  // namespace weft

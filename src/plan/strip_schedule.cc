@@ -15,6 +15,9 @@ namespace {
 // A task that takes more than 1 / 600 of all rank time is large: only those are moved about.
 constexpr double kLargeAreaShare = 1.0 / 600;
 constexpr std::int64_t kSearchBudget = 12'000;  // placements of single tasks
+// Where the estimate is still this far above the goal, more are worth their time.
+constexpr double kFarFromGoal = 1.005;
+constexpr std::int64_t kFarSearchBudget = 100'000;
 
 struct FreeInterval {
   std::int64_t since = 0;
@@ -24,18 +27,18 @@ struct FreeInterval {
 class StripScheduler {
  public:
   StripScheduler(const StripInput& input, const CostModel& cost, const ClusterSpec& cluster,
-                 Tokens capacity, std::int64_t goal)
+                 Tokens capacity, std::int64_t goal, StripSchedule& result)
       : input_(input),
         goal_(goal),
+        result_(result),
         filler_(input, cost, cluster, capacity, result_),
         tasks_(input.tasks) {}
 
-  StripSchedule run() {
+  void run() {
     choose_order();
     place_all();
     give_ranks();
     fill_whole();
-    return std::move(result_);
   }
 
  private:
@@ -65,7 +68,7 @@ class StripScheduler {
     std::vector<GangTask> order(large.begin(), large.end());
     const auto try_order = [&] {
       const std::int64_t found = estimate(order, liquid);
-      if (found >= best) return false;
+      if (found > best) return false;  // an equal one leads on
       best = found;
       std::copy(order.begin(), order.end(), large.begin());
       return true;
@@ -77,7 +80,10 @@ class StripScheduler {
     const RandomStream random(0, "strip order");
     std::uint64_t draw = 0;
     const auto size = static_cast<std::int64_t>(large.size());
-    for (std::int64_t spent = 0; best > goal_ && spent + size <= kSearchBudget; spent += size) {
+    const auto far = static_cast<std::int64_t>(static_cast<double>(goal_) * kFarFromGoal);
+    for (std::int64_t spent = 0;
+         best > goal_ && spent + size <= (best > far ? kFarSearchBudget : kSearchBudget);
+         spent += size) {
       order.assign(large.begin(), large.end());
       const auto from = static_cast<std::ptrdiff_t>(random.below(draw++, order.size()));
       const auto to = static_cast<std::ptrdiff_t>(random.below(draw++, order.size()));
@@ -161,7 +167,7 @@ class StripScheduler {
       result_.groups.push_back({.sequence_idx = task.sequence_idx,
                                 .start = start,
                                 .ranks = take_free(task.degree, start, group),
-                                .tokens = {}});
+                                .cut = {}});
       running.emplace(start + task.duration, group);
     }
     for (; !running.empty(); running.pop())
@@ -183,7 +189,7 @@ class StripScheduler {
 
   const StripInput& input_;
   std::int64_t goal_;
-  StripSchedule result_;
+  StripSchedule& result_;
   WholeFiller filler_;  // appends to result_
   std::vector<GangTask> tasks_;
   std::vector<std::int64_t> starts_;  // [tasks]
@@ -193,9 +199,12 @@ class StripScheduler {
 
 }  // namespace
 
-StripSchedule schedule_strip(const StripInput& input, const CostModel& cost,
-                             const ClusterSpec& cluster, Tokens capacity, std::int64_t goal) {
-  return StripScheduler(input, cost, cluster, capacity, goal).run();
+void schedule_strip(const StripInput& input, const CostModel& cost, const ClusterSpec& cluster,
+                    Tokens capacity, std::int64_t goal, StripSchedule& result) {
+  result.groups.clear();
+  result.packs.clear();
+  result.makespan = 0;
+  StripScheduler(input, cost, cluster, capacity, goal, result).run();
 }
 
 }  // namespace weft

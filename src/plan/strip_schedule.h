@@ -8,6 +8,7 @@
 // does not depend on the machine.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -34,8 +35,9 @@ struct RankInterval {
 struct StripGroup {
   std::int32_t sequence_idx = 0;
   std::int64_t start = 0;
-  std::vector<RankInterval> ranks;   // ascending
-  std::vector<std::int64_t> tokens;  // of each member, in rank order; empty = equal shares
+  std::vector<RankInterval> ranks;  // ascending
+  // Of each member, in rank order, the second one may be empty; none at all: the zigzag cut.
+  std::vector<std::array<TokenRange, 2>> cut;
 };
 
 // Whole sequences that one rank runs as one micro-batch before its group `before_group`, or after
@@ -44,6 +46,7 @@ struct StripPack {
   std::int32_t rank = 0;
   std::int32_t before_group = 0;
   std::int32_t num_sequences = 0;
+  Tokens room;              // that is left
   std::int32_t first = -1;  // position in StripInput::whole; the others follow through `next`
   std::int32_t last = -1;
 };
@@ -52,6 +55,7 @@ struct StripSchedule {
   std::vector<StripGroup> groups;  // ascending start
   std::vector<StripPack> packs;    // those of a rank before one group in running order
   std::vector<std::int32_t> next;  // [whole]: the next position of the same pack
+  std::vector<Tokens> tokens;      // [whole]: of the sequence, near at hand
   std::int64_t makespan = 0;       // as planned; evaluate() is the judge
 };
 
@@ -65,8 +69,8 @@ struct StripInput {
 };
 
 // REQUIRES: cluster.is_uniform(). Ranks are [first_rank, first_rank + num_ranks). `goal`: a
-// makespan that is good enough to stop searching at.
-StripSchedule schedule_strip(const StripInput& input, const CostModel& cost,
-                             const ClusterSpec& cluster, Tokens capacity, std::int64_t goal);
+// makespan that is good enough to stop searching at. What `result` held is lost, its memory used.
+void schedule_strip(const StripInput& input, const CostModel& cost, const ClusterSpec& cluster,
+                    Tokens capacity, std::int64_t goal, StripSchedule& result);
 
 }  // namespace weft

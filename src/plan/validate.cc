@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,7 +39,7 @@ std::string describe_place(std::int32_t rank, std::size_t micro_batch_idx) {
 // so no index is used and no sum is formed before it is known to be safe.
 class Validation {
  public:
-  explicit Validation(const StepPlan& plan) : plan_(plan) {}
+  explicit Validation(const StepPlan& plan) : plan_(plan), cover_(plan) {}
 
   void run() {
     check_header();
@@ -46,7 +47,7 @@ class Validation {
     check_groups();
     for (std::int32_t rank = 0; rank < plan_.num_ranks; ++rank) check_rank(rank);
     check_slots_are_used();
-    check_cover(plan_, group_of_sequence_);
+    cover_.judge(group_of_sequence_);
     check_slot_order();
   }
 
@@ -64,11 +65,15 @@ class Validation {
   void check_slot_order();
 
   const StepPlan& plan_;
-  std::vector<std::int32_t> group_of_sequence_;            // [sequences], kNoGroup when it has none
-  std::vector<std::vector<std::int32_t>> groups_of_rank_;  // [num_ranks], ascending
-  std::vector<std::int32_t> member_mark_;  // [groups]: the rank now checked is a member
-  std::vector<std::int32_t> piece_mark_;   // [groups]: the rank now checked holds a piece
-  std::vector<std::int32_t> slot_mark_;    // [num_slots]: last rank seen with this slot
+  std::vector<std::int32_t>
+      group_of_sequence_;  // [up to the last shared one], kNoGroup when it has none
+  std::vector<std::uint32_t> first_of_rank_;  // [num_ranks + 1] into groups_of_rank_
+  std::vector<std::int32_t> groups_of_rank_;  // of each rank behind one another, ascending
+  std::vector<std::int32_t> last_of_rank_;    // [num_ranks]: last group seen
+  std::vector<std::int32_t> member_mark_;     // [groups]: the rank now checked is a member
+  std::vector<std::int32_t> piece_mark_;      // [groups]: the rank now checked holds a piece
+  std::vector<std::int32_t> slot_mark_;       // [num_slots]: last rank seen with this slot
+  CoverCheck cover_;
 };
 
 void Validation::check_header() {
@@ -186,8 +191,14 @@ void Validation::check_ids() {
 }
 
 void Validation::check_groups() {
-  group_of_sequence_.assign(plan_.sequences.size(), kNoGroup);
-  groups_of_rank_.resize(plan_.ranks.size());
+  std::size_t num_shared = 0;  // the longest ones, in a sensible plan
+  for (const Group& group : plan_.groups) {
+    if (group.sequence_idx >= 0)
+      num_shared = std::max(num_shared, static_cast<std::size_t>(group.sequence_idx) + 1);
+  }
+  group_of_sequence_.assign(std::min(num_shared, plan_.sequences.size()), kNoGroup);
+  first_of_rank_.assign(plan_.ranks.size() + 1, 0);
+  last_of_rank_.assign(plan_.ranks.size(), kNoGroup);
   member_mark_.assign(plan_.groups.size(), kNoGroup);
   piece_mark_.assign(plan_.groups.size(), kNoGroup);
   slot_mark_.assign(static_cast<std::size_t>(plan_.num_slots), kNoGroup);
@@ -203,6 +214,15 @@ void Validation::check_groups() {
     owner = static_cast<std::int32_t>(g);
     check_members(owner);
   }
+  std::partial_sum(first_of_rank_.begin(), first_of_rank_.end(), first_of_rank_.begin());
+  groups_of_rank_.resize(first_of_rank_.back());
+  cover_.expect(2 * groups_of_rank_.size());
+  std::vector<std::uint32_t> next(first_of_rank_.begin(), first_of_rank_.end() - 1);
+  for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
+    for (const Rank rank : plan_.groups[g].ranks)
+      groups_of_rank_[next[static_cast<std::size_t>(rank.value())]++] =
+          static_cast<std::int32_t>(g);
+  }
 }
 
 void Validation::check_members(std::int32_t group_idx) {
@@ -215,16 +235,19 @@ void Validation::check_members(std::int32_t group_idx) {
     check_index(rank.value(), plan_.ranks.size(), "rank", "group ", group_idx);
     // Groups come in ascending order, so a rank that is listed twice has this group as its last
     // one.
-    auto& groups = groups_of_rank_[static_cast<std::size_t>(rank.value())];
-    if (!groups.empty() && groups.back() == group_idx) {
+    std::int32_t& last = last_of_rank_[static_cast<std::size_t>(rank.value())];
+    if (last == group_idx) {
       refuse_plan("group members", "group {} lists rank {} twice", group_idx, rank);
     }
-    groups.push_back(group_idx);
+    last = group_idx;
+    ++first_of_rank_[static_cast<std::size_t>(rank.value()) + 1];
   }
 }
 
 void Validation::check_rank(std::int32_t rank) {
-  const auto& groups = groups_of_rank_[static_cast<std::size_t>(rank)];
+  const auto at = static_cast<std::size_t>(rank);
+  const auto groups = std::span(groups_of_rank_)
+                          .subspan(first_of_rank_[at], first_of_rank_[at + 1] - first_of_rank_[at]);
   for (const std::int32_t g : groups) member_mark_[static_cast<std::size_t>(g)] = rank;
   for (std::size_t m = 0; m < plan_.ranks[static_cast<std::size_t>(rank)].size(); ++m) {
     check_micro_batch(rank, m);
@@ -291,7 +314,7 @@ void Validation::check_piece(std::int32_t rank, std::size_t micro_batch_idx,
                 piece.range, piece.sequence_idx, tokens);
   }
   if (piece.group_idx == kNoGroup) {
-    if (group_of_sequence_[sequence_idx] != kNoGroup) {
+    if (sequence_idx < group_of_sequence_.size() && group_of_sequence_[sequence_idx] != kNoGroup) {
       refuse_plan("sequence in two groups",
                   "{} holds {} of sequence {} alone, but group {} shares it", place(), piece.range,
                   piece.sequence_idx, group_of_sequence_[sequence_idx]);
@@ -302,6 +325,7 @@ void Validation::check_piece(std::int32_t rank, std::size_t micro_batch_idx,
     }
     check_group_piece(rank, micro_batch_idx, piece_idx);
   }
+  cover_.see(rank, piece, tokens);
 }
 
 void Validation::check_group_piece(std::int32_t rank, std::size_t micro_batch_idx,

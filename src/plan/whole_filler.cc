@@ -1,8 +1,8 @@
 #include "plan/whole_filler.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
-#include <queue>
 #include <utility>
 
 #include "base/error.h"
@@ -17,6 +17,19 @@ constexpr double kLevellingShare = 0.04;
 std::int64_t at_speed(std::int64_t ns, double speed) {
   return speed == 1.0 ? ns : static_cast<std::int64_t>(static_cast<double>(ns) / speed) + 1;
 }
+// Puts another item in the place of the least one of a heap.
+template <class Item>
+void replace_top(std::vector<Item>& heap, const Item& item) {
+  std::size_t at = 0;
+  for (std::size_t child = 1; child < heap.size(); child = 2 * at + 1) {
+    if (child + 1 < heap.size() && heap[child] > heap[child + 1]) ++child;
+    if (!(item > heap[child])) break;
+    heap[at] = heap[child];
+    at = child;
+  }
+  heap[at] = item;
+}
+
 std::int64_t room_at_speed(std::int64_t ns, double speed) {
   return speed == 1.0 ? ns : static_cast<std::int64_t>(static_cast<double>(ns) * speed);
 }
@@ -30,7 +43,8 @@ WholeFiller::WholeFiller(const StripInput& input, const CostModel& cost, const C
       capacity_(capacity),
       pool_(input.sequences, input.whole, cost, capacity),
       result_(result) {
-  result_.next.resize(input.whole.size(), -1);
+  result_.next.assign(input.whole.size(), -1);
+  result_.tokens.resize(input.whole.size());
 }
 
 double WholeFiller::speed_of(std::int32_t rank) const { return cluster_.speed_of(Rank(rank)); }
@@ -45,13 +59,13 @@ double WholeFiller::left_area() const {
 }
 
 std::int32_t WholeFiller::open_pack(std::int32_t rank, std::int32_t before_group) {
-  result_.packs.push_back({.rank = rank, .before_group = before_group});
-  rooms_.push_back(capacity_of(rank));
+  result_.packs.push_back({.rank = rank, .before_group = before_group, .room = capacity_of(rank)});
   return static_cast<std::int32_t>(result_.packs.size()) - 1;
 }
 
-void WholeFiller::put(std::int32_t pack, std::size_t position) {
+void WholeFiller::put(std::int32_t pack, std::size_t length) {
   StripPack& into = result_.packs[static_cast<std::size_t>(pack)];
+  const std::size_t position = pool_.take(length);
   const auto place = static_cast<std::int32_t>(position);
   if (into.num_sequences++ == 0) {
     into.first = place;
@@ -59,27 +73,27 @@ void WholeFiller::put(std::int32_t pack, std::size_t position) {
     result_.next[static_cast<std::size_t>(into.last)] = place;
   }
   into.last = place;
-  rooms_[static_cast<std::size_t>(pack)] -= pool_.tokens(position);
-  pool_.remove(position);
+  result_.tokens[position] = pool_.tokens(length);
+  into.room -= pool_.tokens(length);
 }
 
 WholeFiller::Fill WholeFiller::fill(std::int32_t rank, std::int32_t before_group, std::int64_t ns) {
   Fill result{.left_ns = ns, .pack = -1};
   const Tokens capacity = capacity_of(rank);
   while (true) {
-    std::size_t position = WholePool::kNone;
+    std::size_t length = WholePool::kNone;
     if (result.pack >= 0) {
-      position =
-          pool_.longest_within(rooms_[static_cast<std::size_t>(result.pack)], result.left_ns);
+      length = pool_.longest_within(result_.packs[static_cast<std::size_t>(result.pack)].room,
+                                    result.left_ns);
     }
-    if (position == WholePool::kNone) {
-      position = pool_.longest_within(capacity, result.left_ns - pool_.fixed_ns());
-      if (position == WholePool::kNone) return result;
+    if (length == WholePool::kNone) {
+      length = pool_.longest_within(capacity, result.left_ns - pool_.fixed_ns());
+      if (length == WholePool::kNone) return result;
       result.pack = open_pack(rank, before_group);
       result.left_ns -= pool_.fixed_ns();
     }
-    result.left_ns -= pool_.ns(position);
-    put(result.pack, position);
+    result.left_ns -= pool_.ns(length);
+    put(result.pack, length);
   }
 }
 
@@ -90,6 +104,7 @@ void WholeFiller::fill_gap(const RankGap& gap) {
 // The level to which what is left rises over the ends, which are ascending.
 std::int64_t WholeFiller::water_level(const std::vector<RankEnd>& ends) const {
   double left = left_area();
+  if (left <= 0) return ends.front().end;
   double width = 0;
   auto surface = static_cast<double>(ends.front().end);
   for (const RankEnd& end : ends) {
@@ -117,57 +132,56 @@ void WholeFiller::level(std::vector<RankEnd> ends) {
     ends[i].end += at_speed(room - filled.left_ns, speed);
     packs[i] = filled.pack;
   }
-  deal_out(std::move(ends), packs);
+  deal_out(std::move(ends), std::move(packs));
 }
 
 // Longest first to the rank that would end first with it.
-void WholeFiller::deal_out(std::vector<RankEnd> ends, const std::vector<std::int32_t>& packs) {
+void WholeFiller::deal_out(std::vector<RankEnd> ends, std::vector<std::int32_t> packs) {
+  const std::int64_t mean_ns =
+      pool_.num_left() == 0 ? 0 : pool_.left_ns() / static_cast<std::int64_t>(pool_.num_left());
+  // Ranks by their end with a sequence of mean length: slow ones come later.
   struct Top {
-    std::int64_t key = 0;  // the end with a sequence of mean length: slow ranks come later
-    std::int64_t end = 0;
-    double speed = 1;
+    std::int64_t key = 0;
     std::int32_t rank = 0;
-    std::int32_t pack = -1;  // the last one, which may have room
+    std::uint32_t idx = 0;  // into ends and packs
     bool operator>(const Top& other) const {
       return key != other.key ? key > other.key : rank > other.rank;
     }
   };
-  const std::int64_t mean_ns =
-      pool_.num_left() == 0 ? 0 : pool_.left_ns() / static_cast<std::int64_t>(pool_.num_left());
-  std::priority_queue<Top, std::vector<Top>, std::greater<>> tops;
-  const auto push = [&](Top top) {
-    top.key = top.end + (top.speed == 1.0 ? mean_ns : at_speed(mean_ns, top.speed));
-    tops.push(top);
+  const auto top_of = [&](std::size_t i) {
+    return Top{ends[i].end + at_speed(mean_ns, speed_of(ends[i].rank)), ends[i].rank,
+               static_cast<std::uint32_t>(i)};
   };
-  for (std::size_t i = 0; i < ends.size(); ++i) {
-    push({.key = 0,
-          .end = ends[i].end,
-          .speed = speed_of(ends[i].rank),
-          .rank = ends[i].rank,
-          .pack = packs[i]});
-  }
+  std::vector<Top> tops;
+  tops.reserve(ends.size());
+  for (std::size_t i = 0; i < ends.size(); ++i) tops.push_back(top_of(i));
+  std::make_heap(tops.begin(), tops.end(), std::greater<>());
   std::vector<Top> too_small;
-  for (std::size_t position = pool_.first_left(); position < input_.whole.size();
-       position = pool_.first_left()) {
-    const Tokens tokens = pool_.tokens(position);
-    while (capacity_of(tops.top().rank) < tokens) {  // of a rank with little memory
-      too_small.push_back(tops.top());
-      tops.pop();
+  for (std::size_t length = pool_.longest(); length != WholePool::kNone; length = pool_.longest()) {
+    const Tokens tokens = pool_.tokens(length);
+    while (capacity_of(tops.front().rank) < tokens) {  // of a rank with little memory
+      too_small.push_back(tops.front());
+      std::pop_heap(tops.begin(), tops.end(), std::greater<>());
+      tops.pop_back();
       WEFT_CHECK(!tops.empty(), "no rank holds a whole sequence of {} tokens", tokens);
     }
-    Top top = tops.top();
-    tops.pop();
-    if (top.pack < 0 || rooms_[static_cast<std::size_t>(top.pack)] < tokens) {
-      top.pack = open_pack(top.rank, kAfterAll);
-      top.end += at_speed(pool_.fixed_ns(), top.speed);
+    const std::size_t i = tops.front().idx;
+    const std::int32_t rank = ends[i].rank;
+    const double speed = speed_of(rank);
+    if (packs[i] < 0 || result_.packs[static_cast<std::size_t>(packs[i])].room < tokens) {
+      packs[i] = open_pack(rank, kAfterAll);
+      ends[i].end += at_speed(pool_.fixed_ns(), speed);
     }
-    top.end += at_speed(pool_.ns(position), top.speed);
-    put(top.pack, position);
-    push(top);
-    for (const Top& small : too_small) tops.push(small);
+    ends[i].end += at_speed(pool_.ns(length), speed);
+    put(packs[i], length);
+    replace_top(tops, top_of(i));
+    for (const Top& small : too_small) {
+      tops.push_back(small);
+      std::push_heap(tops.begin(), tops.end(), std::greater<>());
+    }
     too_small.clear();
   }
-  for (; !tops.empty(); tops.pop()) result_.makespan = std::max(result_.makespan, tops.top().end);
+  for (const RankEnd& end : ends) result_.makespan = std::max(result_.makespan, end.end);
 }
 
 }  // namespace weft

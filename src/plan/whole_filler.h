@@ -42,9 +42,9 @@ class WholeFiller {
   };
 
   Fill fill(std::int32_t rank, std::int32_t before_group, std::int64_t ns);
-  void deal_out(std::vector<RankEnd> ends, const std::vector<std::int32_t>& packs);
+  void deal_out(std::vector<RankEnd> ends, std::vector<std::int32_t> packs);
   std::int32_t open_pack(std::int32_t rank, std::int32_t before_group);
-  void put(std::int32_t pack, std::size_t position);
+  void put(std::int32_t pack, std::size_t length);
   std::int64_t water_level(const std::vector<RankEnd>& ends) const;
   double speed_of(std::int32_t rank) const;
   Tokens capacity_of(std::int32_t rank) const;
@@ -54,7 +54,6 @@ class WholeFiller {
   Tokens capacity_;
   WholePool pool_;
   StripSchedule& result_;
-  std::vector<Tokens> rooms_;  // [packs]
 };
 
 }  // namespace weft

@@ -1,6 +1,7 @@
 #include "plan/whole_pool.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "cost/micro_batch_time.h"
 #include "plan/sequence_time.h"
@@ -15,47 +16,50 @@ constexpr std::int64_t kLargestTable = 1 << 16;
 
 WholePool::WholePool(std::span<const SequenceSpec> sequences, std::span<const std::int32_t> whole,
                      const CostModel& cost, Tokens capacity)
-    : sequences_(sequences),
-      whole_(whole),
-      ns_(whole.size()),
-      next_(whole.size() + 1),
-      num_left_(whole.size()),
-      fixed_ns_(all_layers(cost, cost.fixed_ns).value()) {
+    : num_left_(whole.size()), fixed_ns_(all_layers(cost, cost.fixed_ns).value()) {
   CostModel without_fixed = cost;
   without_fixed.fixed_ns = 0;
   Tokens previous(-1);
   for (std::size_t i = 0; i < whole.size(); ++i) {
-    next_[i] = static_cast<std::uint32_t>(i);
-    const Tokens own = tokens(i);
-    ns_[i] = own == previous ? ns_[i - 1] : sequence_time(without_fixed, own, 1, 1.0).value();
-    previous = own;
-    left_ns_ += ns_[i];
+    const Tokens own = sequences[static_cast<std::size_t>(whole[i])].tokens;
+    if (own != previous) {
+      lengths_.push_back({.tokens = own,
+                          .ns = sequence_time(without_fixed, own, 1, 1.0).value(),
+                          .next = static_cast<std::uint32_t>(i),
+                          .end = static_cast<std::uint32_t>(i)});
+      previous = own;
+    }
+    Length& length = lengths_.back();
+    ++length.end;
+    left_ns_ += length.ns;
     left_tokens_ += own;
   }
-  next_.back() = static_cast<std::uint32_t>(whole.size());
+  next_.resize(lengths_.size() + 1);
+  std::iota(next_.begin(), next_.end(), 0);
   // A table pays when there are at least as many searches as entries.
   if (capacity.value() > kLargestTable ||
       capacity.value() > 4 * static_cast<std::int64_t>(whole.size())) {
     return;
   }
   at_most_.resize(static_cast<std::size_t>(capacity.value()) + 1);
-  std::size_t position = 0;
+  std::size_t length = 0;
   for (std::size_t room = at_most_.size(); room-- > 0;) {
-    while (position < whole.size() && tokens(position).value() > static_cast<std::int64_t>(room))
-      ++position;
-    at_most_[room] = static_cast<std::uint32_t>(position);
+    while (length < lengths_.size() &&
+           lengths_[length].tokens.value() > static_cast<std::int64_t>(room))
+      ++length;
+    at_most_[room] = static_cast<std::uint32_t>(length);
   }
 }
 
-std::size_t WholePool::next_from(std::size_t position) {
-  std::size_t root = position;
+std::size_t WholePool::next_from(std::size_t length) {
+  std::size_t root = length;
   while (next_[root] != root) root = next_[root];
-  while (next_[position] != root) {
-    const std::size_t after = next_[position];
-    next_[position] = static_cast<std::uint32_t>(root);
-    position = after;
+  while (next_[length] != root) {
+    const std::size_t after = next_[length];
+    next_[length] = static_cast<std::uint32_t>(root);
+    length = after;
   }
-  return root;
+  return root < lengths_.size() ? root : kNone;
 }
 
 std::size_t WholePool::first_at_most(Tokens room) const {
@@ -63,28 +67,29 @@ std::size_t WholePool::first_at_most(Tokens room) const {
     return at_most_[static_cast<std::size_t>(
         std::min<std::int64_t>(room.value(), static_cast<std::int64_t>(at_most_.size()) - 1))];
   }
-  const auto found = std::partition_point(whole_.begin(), whole_.end(), [&](std::int32_t idx) {
-    return sequences_[static_cast<std::size_t>(idx)].tokens > room;
-  });
-  return static_cast<std::size_t>(found - whole_.begin());
+  const auto found = std::partition_point(lengths_.begin(), lengths_.end(),
+                                          [&](const Length& own) { return own.tokens > room; });
+  return static_cast<std::size_t>(found - lengths_.begin());
 }
 
 std::size_t WholePool::longest_within(Tokens room, std::int64_t ns) {
   if (ns <= 0 || room <= Tokens(0)) return kNone;
-  std::size_t position = next_from(first_at_most(room));
-  if (position < whole_.size() && ns_[position] > ns) {
-    const auto found = std::partition_point(ns_.begin() + static_cast<std::ptrdiff_t>(position),
-                                            ns_.end(), [&](std::int64_t own) { return own > ns; });
-    position = next_from(static_cast<std::size_t>(found - ns_.begin()));
-  }
-  return position < whole_.size() ? position : kNone;
+  const std::size_t length = next_from(first_at_most(room));
+  if (length == kNone || lengths_[length].ns <= ns) return length;
+  const auto found =
+      std::partition_point(lengths_.begin() + static_cast<std::ptrdiff_t>(length), lengths_.end(),
+                           [&](const Length& own) { return own.ns > ns; });
+  return next_from(static_cast<std::size_t>(found - lengths_.begin()));
 }
 
-void WholePool::remove(std::size_t position) {
-  next_[position] = static_cast<std::uint32_t>(position + 1);
-  left_ns_ -= ns_[position];
-  left_tokens_ -= tokens(position);
+std::size_t WholePool::take(std::size_t length) {
+  Length& own = lengths_[length];
+  const std::size_t position = own.next++;
+  if (own.next == own.end) next_[length] = static_cast<std::uint32_t>(length + 1);
+  left_ns_ -= own.ns;
+  left_tokens_ -= own.tokens;
   --num_left_;
+  return position;
 }
 
 }  // namespace weft

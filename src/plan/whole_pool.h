@@ -1,5 +1,6 @@
 // WholePool: the sequences of a step that run whole on one rank, handed out longest first to fill a
-// given room of tokens and time.
+// given room of tokens and time. Sequences of one length are alike: what is searched are lengths,
+// of which there are few.
 #pragma once
 
 #include <cstdint>
@@ -19,31 +20,34 @@ class WholePool {
   WholePool(std::span<const SequenceSpec> sequences, std::span<const std::int32_t> whole,
             const CostModel& cost, Tokens capacity);
 
-  // The longest one left with at most `room` tokens that takes at most `ns` at speed 1, fixed cost
+  // The longest length left of at most `room` tokens that takes at most `ns` at speed 1, fixed cost
   // left out; kNone when there is none.
   std::size_t longest_within(Tokens room, std::int64_t ns);
-  void remove(std::size_t position);
+  std::size_t longest() { return next_from(0); }  // kNone when nothing is left
+  // Takes a sequence of the length: its position in `whole`, the first one that is left.
+  std::size_t take(std::size_t length);
+
   std::size_t num_left() const { return num_left_; }
   std::int64_t left_ns() const { return left_ns_; }
   Tokens left_tokens() const { return left_tokens_; }
   std::int64_t fixed_ns() const { return fixed_ns_; }  // of a micro-batch at speed 1
-
-  std::size_t first_left() { return next_from(0); }
-  std::int32_t sequence_idx(std::size_t position) const { return whole_[position]; }
-  std::int64_t ns(std::size_t position) const { return ns_[position]; }
-  Tokens tokens(std::size_t position) const {
-    return sequences_[static_cast<std::size_t>(whole_[position])].tokens;
-  }
+  std::int64_t ns(std::size_t length) const { return lengths_[length].ns; }
+  Tokens tokens(std::size_t length) const { return lengths_[length].tokens; }
 
  private:
-  std::size_t next_from(std::size_t position);
+  struct Length {
+    Tokens tokens;
+    std::int64_t ns = 0;
+    std::uint32_t next = 0;  // position of the first one left
+    std::uint32_t end = 0;   // position after the last one
+  };
+
+  std::size_t next_from(std::size_t length);
   std::size_t first_at_most(Tokens room) const;
 
-  std::span<const SequenceSpec> sequences_;
-  std::span<const std::int32_t> whole_;
-  std::vector<std::int64_t> ns_;        // [whole] descending
-  std::vector<std::uint32_t> next_;     // [whole + 1]: union-find towards the next one left
-  std::vector<std::uint32_t> at_most_;  // [capacity + 1] or empty: first position within a room
+  std::vector<Length> lengths_;         // tokens and ns descending
+  std::vector<std::uint32_t> next_;     // [lengths + 1]: union-find towards the next one left
+  std::vector<std::uint32_t> at_most_;  // [capacity + 1] or empty: first length within a room
   std::int64_t left_ns_ = 0;
   Tokens left_tokens_;
   std::size_t num_left_ = 0;

@@ -137,7 +137,7 @@ class BackwardLanes {
         if (cover.most_keys() == 0) continue;
         make_score_gradients(cover, first);
         clear_beyond(cover, first);
-        add_to_queries(cover, first);
+        add_to_queries(cover, first, key == 0);
       }
       turns.wait(key / sizes_.num_keys);
       add_to_keys(key, num_keys, weights_, d_out_rows_, pair_.d_v);
@@ -172,7 +172,6 @@ class BackwardLanes {
         copy_scaled(d_out.rows[i], T(1), d_out_rows_ + (first + i) * wide_);
       }
     }
-    std::fill_n(d_queries_, round_up(block_.num_lanes, kStrip) * columns_, T(0));
   }
 
   void copy_scaled(const T* from, T factor, T* to) const {
@@ -242,35 +241,41 @@ class BackwardLanes {
     }
   }
 
-  void add_to_queries(const StripCover& cover, std::int64_t first) {
+  void add_to_queries(const StripCover& cover, std::int64_t first, bool is_first_block) {
     std::int64_t begin = 0;
     for (int v = 0; v < cover.num_vectors; ++v) {
       const std::int64_t end = cover.num_keys[v];
       if (end == begin) continue;
       switch (cover.num_vectors - v) {
         case 1:
-          add_query_columns<1>(first, v, begin, end);
+          add_query_columns<1>(first, v, begin, end, is_first_block);
           break;
         case 2:
-          add_query_columns<2>(first, v, begin, end);
+          add_query_columns<2>(first, v, begin, end, is_first_block);
           break;
         default:
-          add_query_columns<3>(first, v, begin, end);
+          add_query_columns<3>(first, v, begin, end, is_first_block);
       }
       begin = end;
     }
   }
 
   template <int kVectors>
-  void add_query_columns(std::int64_t first, int vector, std::int64_t begin, std::int64_t end) {
+  void add_query_columns(std::int64_t first, int vector, std::int64_t begin, std::int64_t end,
+                         bool is_first_block) {
     const D d;
     using Columns = Product<kStripRows, kVectors, Left::kByColumns, D>;
     const std::int64_t lane = vector * kLanes;
     const Strided<T> sums{lanes_at(d_queries_, first) + lane, kStrip};
     const Strided<const T> d_scores{tile(d_scores_, begin) + first + lane, sizes_.num_lanes};
     for (std::int64_t column = 0; column < columns_; column += kStripRows) {
-      Columns::run(d, {keys_ + begin * columns_ + column, columns_}, d_scores, end - begin,
-                   AddTo<D>{d, sums.from(column, 0)});
+      const Strided<const T> keys{keys_ + begin * columns_ + column, columns_};
+      const Strided<T> to = sums.from(column, 0);
+      if (begin == 0 && is_first_block) {
+        Columns::run(d, keys, d_scores, end - begin, StoreTo<D>{d, to});
+      } else {
+        Columns::run(d, keys, d_scores, end - begin, AddTo<D>{d, to});
+      }
     }
   }
 
@@ -320,6 +325,8 @@ class BackwardLanes {
     std::fill_n(factor, kLanes, static_cast<T>(pair_.scale));
     std::fill_n(keep, kLanes, T(1));
     for (std::int64_t first = 0; first < block_.num_lanes; first += kLanes) {
+      const std::int64_t last = std::min(first + kLanes, block_.num_lanes) - 1;
+      if (block_.lanes.visible(block_.first_lane + last) == 0) continue;  // nothing was summed
       const LaneRows<D, T> d_q(pair_.d_q, block_, first, spare_);
       lanes_to_rows(D(), lanes_at(d_queries_, first), kStrip, head_dim_, factor, keep, d_q.rows);
     }

@@ -106,7 +106,7 @@ class ForwardLanes {
         if (cover.most_keys() == 0) continue;
         make_scores(cover, first);
         make_weights(cover, first);
-        add_values(cover, first);
+        add_values(cover, first, key == 0);
       }
     }
     finish();
@@ -134,7 +134,6 @@ class ForwardLanes {
       rows_to_lanes(D(), q.rows, head_dim_, factor, lanes_at(queries_, first), kStrip);
     }
     const std::int64_t num_lanes = round_up(block_.num_lanes, kStrip);
-    std::fill_n(sums_, num_lanes * columns_, T(0));
     std::fill_n(weights_, num_lanes, T(0));
     std::fill_n(largest_, num_lanes, -std::numeric_limits<T>::infinity());
   }
@@ -208,29 +207,30 @@ class ForwardLanes {
     }
   }
 
-  void add_values(const StripCover& cover, std::int64_t first) {
+  void add_values(const StripCover& cover, std::int64_t first, bool is_first_block) {
     std::int64_t begin = 0;
     for (int v = 0; v < cover.num_vectors; ++v) {
       const std::int64_t end = cover.num_keys[v];
       if (end == begin) continue;
       switch (cover.num_vectors - v) {
         case 1:
-          add_value_columns<1>(first, v, begin, end);
+          add_value_columns<1>(first, v, begin, end, is_first_block);
           break;
         case 2:
-          add_value_columns<2>(first, v, begin, end);
+          add_value_columns<2>(first, v, begin, end, is_first_block);
           break;
         default:
-          add_value_columns<3>(first, v, begin, end);
+          add_value_columns<3>(first, v, begin, end, is_first_block);
       }
       begin = end;
     }
   }
 
   // Keys [begin, end) for the vectors from `vector` on. The first keys of a block also bring what
-  // was summed before to the new largest score.
+  // was summed before to the new largest score; in the first block there is nothing yet.
   template <int kVectors>
-  void add_value_columns(std::int64_t first, int vector, std::int64_t begin, std::int64_t end) {
+  void add_value_columns(std::int64_t first, int vector, std::int64_t begin, std::int64_t end,
+                         bool is_first_block) {
     const D d;
     using Values = Product<kStripRows, kVectors, Left::kByColumns, D>;
     const std::int64_t lane = vector * kLanes;
@@ -239,7 +239,9 @@ class ForwardLanes {
     for (std::int64_t column = 0; column < columns_; column += kStripRows) {
       const Strided<const T> values{values_ + begin * columns_ + column, columns_};
       const Strided<T> to = sums.from(column, 0);
-      if (begin == 0) {
+      if (begin == 0 && is_first_block) {
+        Values::run(d, values, weights, end - begin, StoreTo<D>{d, to});
+      } else if (begin == 0) {
         Values::run(d, values, weights, end - begin, ScaleAndAddTo<D>{d, to, correction_ + lane});
       } else {
         Values::run(d, values, weights, end - begin, AddTo<D>{d, to});

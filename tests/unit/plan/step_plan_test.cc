@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/random.h"
 
 namespace weft {
 namespace {
@@ -151,6 +152,28 @@ TEST(StepPlan, MicroBatchTokensAreThoseOfItsPieces) {
   EXPECT_EQ(micro_batch.tokens(), 0_tok);
   micro_batch.pieces = {{0, kNoGroup, {0, 5}}, {1, 0, {3, 4}}, {1, 0, {9, 12}}};
   EXPECT_EQ(micro_batch.tokens(), 9_tok);
+}
+
+TEST(SortCanonically, ManySequencesOfAnyLengthAndIdOrderComeOutAsComparisonSortsThem) {
+  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    const RandomStream random(seed, "many to sort");
+    std::vector<SequenceSpec> sequences;
+    for (std::uint64_t i = 0; i < 6000; ++i) {
+      const auto most = static_cast<std::uint64_t>(random.below(3 * i, 20) == 0 ? 1 << 21 : 900);
+      sequences.push_back(
+          {.id = static_cast<std::int64_t>(seed % 2 == 0 ? i : random.below(3 * i + 2, 1 << 30)),
+           .tokens = Tokens(1 + static_cast<std::int64_t>(random.below(3 * i + 1, most))),
+           .num_targets = 0});
+    }
+    for (const std::int64_t edge : {16'383, 16'384, 16'385})
+      sequences[static_cast<std::size_t>(edge - 16'000)].tokens = Tokens(edge);
+    std::vector<SequenceSpec> expected = sequences;
+    std::sort(expected.begin(), expected.end(), [](const SequenceSpec& a, const SequenceSpec& b) {
+      return a.tokens != b.tokens ? a.tokens > b.tokens : a.id < b.id;
+    });
+    sort_canonically(sequences);
+    EXPECT_EQ(sequences, expected) << "seed " << seed;
+  }
 }
 
 }  // namespace

@@ -51,6 +51,8 @@ class Bounds {
 
  private:
   Nanoseconds safe(double layer_ns) const {
+    // A part that finds no schedule at all says nothing: 0 is a bound too.
+    if (!std::isfinite(layer_ns)) return Nanoseconds(0);
     const auto ns = static_cast<double>(all_layers(cost_, layer_ns).value());
     return Nanoseconds(
         std::max<std::int64_t>(0, static_cast<std::int64_t>(ns * (1 - kRoundingShare)) - 1));

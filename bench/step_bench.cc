@@ -11,6 +11,7 @@
 #include "cost/reference_cost.h"
 #include "machine/memory_size.h"
 #include "machine/work_clock.h"
+#include "memory/counting_allocator.h"
 #include "plan/plan_codec.h"
 #include "plan/planner.h"
 #include "tests/support/memory_source.h"
@@ -167,6 +168,7 @@ Row autograd_step(const Batch& batch) {
 }
 
 int run(int argc, char** argv) {
+  install_counting_allocator();  // as in training: tensors reuse each other's memory
   Suite suite;
   const Batch one{.num_documents = 1, .tokens = 4096};
   suite.add("step/h1024-l2/4096", [=] { return weft_step(one); });

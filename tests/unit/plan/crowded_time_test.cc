@@ -91,7 +91,9 @@ TEST(CrowdedTime, IsNeverAboveAListScheduleAndEqualToTheBestWhereNothingFillsUp)
     } while (std::next_permutation(order.begin(), order.end()));
     const double bound = crowded_time(jobs, crowd);
     EXPECT_LE(bound, best) << "seed " << seed;
-    if (crowd.capacity == 1) EXPECT_EQ(bound, best) << "seed " << seed;
+    if (crowd.capacity == 1) {
+      EXPECT_EQ(bound, best) << "seed " << seed;
+    }
   }
 }
 

@@ -41,7 +41,8 @@ void print_parts(const SequenceExplanation& about) {
 nlohmann::ordered_json bounds_json(const LowerBound& bound) {
   return {{"work_ns", bound.work.value()},       {"longest_ns", bound.longest.value()},
           {"in_turn_ns", bound.in_turn.value()}, {"spread_ns", bound.spread.value()},
-          {"memory_ns", bound.memory.value()},   {"deciding", std::string(deciding_bound(bound))}};
+          {"memory_ns", bound.memory.value()},   {"crowded_ns", bound.crowded.value()},
+          {"priced_ns", bound.priced.value()},   {"deciding", std::string(deciding_bound(bound))}};
 }
 
 }  // namespace

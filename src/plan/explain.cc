@@ -201,11 +201,13 @@ std::string explain_bound(const SequenceExplanation& about) {
 }  // namespace
 
 std::string_view deciding_bound(const LowerBound& bound) {
-  const std::array<std::pair<std::string_view, Nanoseconds>, 5> named{{{"work", bound.work},
+  const std::array<std::pair<std::string_view, Nanoseconds>, 7> named{{{"work", bound.work},
                                                                        {"longest", bound.longest},
                                                                        {"in turn", bound.in_turn},
+                                                                       {"crowded", bound.crowded},
                                                                        {"spread", bound.spread},
-                                                                       {"memory", bound.memory}}};
+                                                                       {"memory", bound.memory},
+                                                                       {"priced", bound.priced}}};
   return std::max_element(named.begin(), named.end(),
                           [](const auto& a, const auto& b) { return a.second < b.second; })
       ->first;

@@ -115,6 +115,21 @@ TEST(Explain, TheSequenceThatDrivesTheBoundIsToldFromTheOthers) {
   EXPECT_THAT(other.why_bound, HasSubstr("none: the bound of the step"));
 }
 
+TEST(Explain, EveryBoundHasItsName) {
+  const auto named = [](Nanoseconds LowerBound::* member) {
+    LowerBound bound;
+    bound.*member = 1_ns;
+    return deciding_bound(bound);
+  };
+  EXPECT_EQ(named(&LowerBound::work), "work");
+  EXPECT_EQ(named(&LowerBound::longest), "longest");
+  EXPECT_EQ(named(&LowerBound::in_turn), "in turn");
+  EXPECT_EQ(named(&LowerBound::crowded), "crowded");
+  EXPECT_EQ(named(&LowerBound::spread), "spread");
+  EXPECT_EQ(named(&LowerBound::memory), "memory");
+  EXPECT_EQ(named(&LowerBound::priced), "priced");
+}
+
 TEST(Explain, EverySequenceOfRandomPlansIsExplainedWithAllItsTokens) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);

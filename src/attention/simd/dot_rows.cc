@@ -14,28 +14,39 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-template <class T>
-T dot(const T* a, const T* b, std::int64_t size) {
-  const hn::ScalableTag<T> d;
-  constexpr std::int64_t kLanes = hn::MaxLanes(hn::ScalableTag<T>());
-  auto sums = hn::Zero(d);
-  std::int64_t i = 0;
-  for (; i + kLanes <= size; i += kLanes) {
-    sums = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), sums);
+// One product at a time would wait for each of its additions.
+inline constexpr std::int64_t kSideBySide = 8;
+
+template <std::int64_t kCount, class T>
+void dot_some(const T* a, const T* b, std::int64_t size, T* sums) {
+  const hn::CappedTag<T, 1> d;
+  using V = hn::Vec<hn::CappedTag<T, 1>>;
+  V running[kCount];
+  for (std::int64_t j = 0; j < kCount; ++j) running[j] = hn::Zero(d);
+  for (std::int64_t i = 0; i < size; ++i) {
+    for (std::int64_t j = 0; j < kCount; ++j) {
+      running[j] = hn::MulAdd(hn::Set(d, a[j * size + i]), hn::Set(d, b[j * size + i]), running[j]);
+    }
   }
-  T sum = hn::GetLane(hn::SumOfLanes(d, sums));
-  for (; i < size; ++i) sum += a[i] * b[i];
-  return sum;
+  for (std::int64_t j = 0; j < kCount; ++j) sums[j] = hn::GetLane(running[j]);
 }
 
 template <class T>
 void dot_all(const T* a, const T* b, const RowsShape& shape, T* sums) {
-  for (std::int64_t row = 0; row < shape.num_rows; ++row) {
-    for (std::int64_t head = 0; head < shape.num_heads; ++head) {
-      sums[head * shape.num_rows + row] = dot(a, b, shape.head_dim);
-      a += shape.head_dim;
-      b += shape.head_dim;
-    }
+  const std::int64_t count = shape.num_rows * shape.num_heads;
+  const auto place = [&](std::int64_t index) -> T& {
+    return sums[index % shape.num_heads * shape.num_rows + index / shape.num_heads];
+  };
+  std::int64_t index = 0;
+  for (; index + kSideBySide <= count; index += kSideBySide) {
+    T some[kSideBySide];
+    dot_some<kSideBySide>(a + index * shape.head_dim, b + index * shape.head_dim, shape.head_dim,
+                          some);
+    for (std::int64_t j = 0; j < kSideBySide; ++j) place(index + j) = some[j];
+  }
+  for (; index < count; ++index) {
+    dot_some<1>(a + index * shape.head_dim, b + index * shape.head_dim, shape.head_dim,
+                &place(index));
   }
 }
 

@@ -1,4 +1,8 @@
-// Dot products of matching rows of two tensors, in vectors.
+// Dot products of matching rows of two tensors.
+//
+// Each sums over D in ascending order with one multiply-add per element, as the products of the
+// kernels do (product_inl.h): where attention's output is one value, as for a sequence's first
+// token, d_out * out and d_out * v have the same bits, and the gradient of its key is exactly 0.
 #pragma once
 
 #include <cstdint>

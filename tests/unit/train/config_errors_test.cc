@@ -67,7 +67,7 @@ TEST(TrainConfigErrors, UnknownSectionsAndKeysOutsideSectionsAreNamed) {
       {"[optimiser]\nlr = 1\n",
        {"run.toml:10:2:", "unknown section [optimiser]", "did you mean [optimizer]?"}},
       {"[zzzzzzzzzz]\n",
-       {"unknown section [zzzzzzzzzz]", "model, data, plan, optimizer, train, comm"}},
+       {"unknown section [zzzzzzzzzz]", "model, data, plan, memory, optimizer, train, comm"}},
       {"[[train]]\nsteps = 1\n", {"run.toml:10:3:", "[train] is a section", "an array"}},
   });
   EXPECT_THAT(refusal("lr = 1e-3\n"),

@@ -233,7 +233,8 @@ class Bounds {
       const double slot_hops = (d - 1) * (cost_.hop_fixed_ns + cost_.hop_ns_per_token * held / d);
       const double shown = linear + attention / (end - 1);
       const double low = terms_.slowest(d);
-      const double high = terms_.fastest(end - 1);
+      // Means of equal speeds differ by rounding, which must not leave no speed between them.
+      const double high = std::max(low, terms_.fastest(end - 1));
       const auto at = [&](double speed) {
         return alpha * (shown + speed * hops) +
                beta * held * std::max((linear + attention) / speed, shown / speed + slot_hops);

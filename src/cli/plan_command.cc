@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -85,7 +86,7 @@ void add_plan_command(CLI::App& app) {
       ->type_name("NAME");
   plan->add_option("--batches", output->num_batches,
                    "Plan this many steps, from --step on, and print means (default: 1)")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(std::int64_t{1}, std::numeric_limits<std::int64_t>::max()))
       ->type_name("N");
   plan->add_flag("--compare", output->is_comparison, "All strategies side by side (default: off)");
   plan->add_flag("--summary-json", output->is_summary,

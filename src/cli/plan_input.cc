@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <limits>
 
 #include "base/error.h"
 #include "base/random.h"
@@ -212,7 +213,7 @@ void add_input_flags(CLI::App& plan, PlanFlags& flags) {
       ->type_name("RANK");
   plan.add_option("--pipeline-stages", flags.pipeline_stages,
                   "Every rank is a pipeline of P devices that share its layers (default: 1)")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(std::int32_t{1}, std::numeric_limits<std::int32_t>::max()))
       ->type_name("P");
   plan.add_flag(
       "--offload", flags.offload,

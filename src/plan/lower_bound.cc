@@ -51,8 +51,6 @@ class Bounds {
 
  private:
   Nanoseconds safe(double layer_ns) const {
-    // A part that finds no schedule at all says nothing: 0 is a bound too.
-    if (!std::isfinite(layer_ns)) return Nanoseconds(0);
     const auto ns = static_cast<double>(all_layers(cost_, layer_ns).value());
     return Nanoseconds(
         std::max<std::int64_t>(0, static_cast<std::int64_t>(ns * (1 - kRoundingShare)) - 1));
@@ -233,7 +231,8 @@ class Bounds {
       const double slot_hops = (d - 1) * (cost_.hop_fixed_ns + cost_.hop_ns_per_token * held / d);
       const double shown = linear + attention / (end - 1);
       const double low = terms_.slowest(d);
-      // Means of equal speeds differ by rounding, which must not leave no speed between them.
+      // Where all ranks are needed the two are one mean, summed in two orders: rounding must not
+      // leave no speed between them.
       const double high = std::max(low, terms_.fastest(end - 1));
       const auto at = [&](double speed) {
         return alpha * (shown + speed * hops) +

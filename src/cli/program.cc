@@ -52,11 +52,17 @@ std::string with_suggestions(const CLI::App& app, const CLI::ParseError& error, 
     level = level->get_subcommand(argv[i]);
   }
   std::vector<std::string> options;
-  for (const CLI::Option* option : level->get_options()) options.push_back(option->get_name());
+  const auto add_options = [&](const CLI::App& owner) {
+    for (const CLI::Option* option : owner.get_options()) options.push_back(option->get_name());
+  };
+  add_options(*level);
+  // An option group is a subcommand without a name.
+  for (const CLI::App* group :
+       level->get_subcommands([](const CLI::App* app) { return app->get_name().empty(); }))
+    add_options(*group);
   for (int i = 1; i < argc; ++i) {
     const std::string word = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));
-    if (!word.starts_with("--") || std::find(options.begin(), options.end(), word) != options.end())
-      continue;
+    if (!word.starts_with("--") || level->get_option_no_throw(word) != nullptr) continue;
     if (const auto nearest = nearest_name(word, options)) {
       message += fmt::format("; did you mean '{}' instead of '{}'?", *nearest, word);
     }

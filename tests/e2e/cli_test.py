@@ -260,6 +260,14 @@ class CommandLine(unittest.TestCase):
         self.assertGreater(about["offload_ratio"], 0)
         self.assertLess(about["degree"], about["least_degree"])
 
+    def test_a_wrong_value_names_its_range_and_suggests_no_other_option(self):
+        plan = ["plan", "--workload", "github", "--context", "8K", "--global-batch-tokens", "64K", "--ranks", "8"]
+        wrong = weft(*plan, "--batches", "0")
+        self.assertEqual(wrong.returncode, 2)
+        self.assertIn("not in range 1 to ", wrong.stderr)
+        self.assertNotIn("did you mean", wrong.stderr)
+        self.assertIn("did you mean '--workload' instead of '--worklod'", weft("plan", "--worklod", "github").stderr)
+
     def test_plan_explains_one_sequence_as_text_and_as_json(self):
         lengths = self.folder / "explained.txt"
         lengths.write_text("6000\n" + "100\n" * 20)

@@ -3,9 +3,9 @@
 //
 // Rows without a target are selected away before the head, not multiplied by 0: whatever they hold,
 // they cannot reach the loss. loss = sum(w_t * (lse(logits_t) - logits_t[target])); log-sum-exp in
-// the model's dtype, sum in double. Backward computes each chunk's logits again rather than keep
-// them: 2 * V * E FLOPs per target instead of V numbers. Letters: T rows, R rows with a target, E
-// hidden_size, V vocabulary.
+// the model's dtype, sum in double. Every w_t / W is known beforehand (design section 3 "Loss"), so
+// the gradient is taken while a chunk's logits are there: nothing is kept, nothing computed twice.
+// Letters: T rows, R rows with a target, E hidden_size, V vocabulary.
 #pragma once
 
 #include <utility>
@@ -15,12 +15,9 @@
 
 namespace weft {
 
-// What forward leaves for backward.
-struct SavedLoss {
-  at::Tensor rows;     // [R] int64, rows with a target, ascending
-  at::Tensor targets;  // [R] int64
-  at::Tensor weights;  // [R] w_t / W, in the model's dtype
-  at::Tensor lse;      // [R]
+struct HeadResult {
+  double loss = 0;      // this micro-batch's share of the step loss
+  at::Tensor d_hidden;  // [T, E]
 };
 
 class CrossEntropyHead {
@@ -30,10 +27,10 @@ class CrossEntropyHead {
       : weight_(std::move(weight)), gradient_(std::move(gradient)), chunk_rows_(chunk_rows) {}
 
   at::Tensor logits(const at::Tensor& hidden) const;  // hidden [T, E] -> [T, V]
-  // hidden [T, E] is the input of the head. Returns this micro-batch's share of the step loss.
-  double forward(const at::Tensor& hidden, const PackedMicroBatch& batch, SavedLoss& saved) const;
-  // Adds the head's weight gradient and returns d_hidden [T, E].
-  at::Tensor backward(const at::Tensor& hidden, const SavedLoss& saved);
+  // hidden [T, E] is the input of the head.
+  double loss(const at::Tensor& hidden, const PackedMicroBatch& batch) const;
+  // Loss, d_hidden, and the head's weight gradient, which it adds.
+  HeadResult forward_backward(const at::Tensor& hidden, const PackedMicroBatch& batch);
 
  private:
   at::Tensor weight_;

@@ -45,7 +45,7 @@ class ForwardState {
   SavedLayers layers;
   at::Tensor final_input;  // [T, E] before the final norm
   at::Tensor final_rstd;   // [T, 1]
-  SavedLoss loss;
+  at::Tensor d_hidden;     // [T, E] gradient of the head's input
 };
 
 struct Decoder::Parts {
@@ -91,7 +91,7 @@ Decoder::Decoder(const ModelConfig& config, ParameterSet& parameters, const Atte
 Decoder::~Decoder() = default;
 
 ForwardResult Decoder::forward(const PackedMicroBatch& batch, const AttentionLayout& layout,
-                               RingContext ring) const {
+                               RingContext ring) {
   check_batch(parts_->config, batch, layout);
   ForwardResult result;
   result.state = std::make_unique<ForwardState>(parts_->config.num_layers);
@@ -107,8 +107,10 @@ ForwardResult Decoder::forward(const PackedMicroBatch& batch, const AttentionLay
   }
   state.final_input = x;
   state.final_rstd = parts_->final_norm.reciprocal_rms(x);
-  result.loss =
-      parts_->head.forward(parts_->final_norm.forward(x, state.final_rstd), batch, state.loss);
+  HeadResult head =
+      parts_->head.forward_backward(parts_->final_norm.forward(x, state.final_rstd), batch);
+  result.loss = head.loss;
+  state.d_hidden = std::move(head.d_hidden);
   return result;
 }
 
@@ -117,12 +119,11 @@ void Decoder::backward(ForwardResult&& result, const PackedMicroBatch& batch,
   WEFT_CHECK(result.state != nullptr, "backward needs what forward left, and only once");
   const std::unique_ptr<ForwardState> state = std::move(result.state);
   const LayerContext context{parts_->kernel, layout, state->rotary, ring};
-  const at::Tensor hidden = parts_->final_norm.forward(state->final_input, state->final_rstd);
-  const at::Tensor d_hidden = parts_->head.backward(hidden, state->loss);  // [T, E]
-  parts_->final_norm.backward_weight(state->final_input, state->final_rstd, d_hidden);
+  parts_->final_norm.backward_weight(state->final_input, state->final_rstd, state->d_hidden);
   at::Tensor d_x =
-      parts_->final_norm.backward_input(state->final_input, state->final_rstd, d_hidden);
+      parts_->final_norm.backward_input(state->final_input, state->final_rstd, state->d_hidden);
   state->final_input.reset();
+  state->d_hidden.reset();
   for (std::size_t i = parts_->layers.size(); i-- > 0;) {
     SavedLayer saved = state->layers.take(static_cast<std::int64_t>(i));
     parts_->layers[i].restore(parts_->recompute, context, saved);
@@ -133,8 +134,8 @@ void Decoder::backward(ForwardResult&& result, const PackedMicroBatch& batch,
   parts_->d_embedding.index_add_(0, batch.tokens, d_x);
 }
 
-at::Tensor Decoder::logits(const PackedMicroBatch& batch, const AttentionLayout& layout,
-                           RingContext ring) const {
+at::Tensor Decoder::head_input(const PackedMicroBatch& batch, const AttentionLayout& layout,
+                               RingContext ring) const {
   check_batch(parts_->config, batch, layout);
   const RotaryTable rotary = parts_->rotary_table(batch);
   const LayerContext context{parts_->kernel, layout, rotary, ring};
@@ -143,7 +144,17 @@ at::Tensor Decoder::logits(const PackedMicroBatch& batch, const AttentionLayout&
     SavedLayer dropped;
     x = layer.forward(x, context, dropped);
   }
-  return parts_->head.logits(parts_->final_norm.forward(x, parts_->final_norm.reciprocal_rms(x)));
+  return parts_->final_norm.forward(x, parts_->final_norm.reciprocal_rms(x));
+}
+
+at::Tensor Decoder::logits(const PackedMicroBatch& batch, const AttentionLayout& layout,
+                           RingContext ring) const {
+  return parts_->head.logits(head_input(batch, layout, ring));
+}
+
+double Decoder::loss(const PackedMicroBatch& batch, const AttentionLayout& layout,
+                     RingContext ring) const {
+  return parts_->head.loss(head_input(batch, layout, ring), batch);
 }
 
 }  // namespace weft

@@ -35,16 +35,24 @@ class Decoder {
           Recompute recompute = Recompute::kNone);
   ~Decoder();
 
+  // Takes the head's gradient on the way, while its logits are there, and adds its weight's share
+  // to the flat gradients: each forward needs its backward, or zero_gradients().
   ForwardResult forward(const PackedMicroBatch& batch, const AttentionLayout& layout,
-                        RingContext ring) const;
-  // Adds to the flat gradients. `batch`, `layout` and `ring` as given to forward.
+                        RingContext ring);
+  // Adds the rest to the flat gradients. `batch`, `layout` and `ring` as given to forward.
   void backward(ForwardResult&& result, const PackedMicroBatch& batch,
                 const AttentionLayout& layout, RingContext ring);
   // [T, V], for evaluation and tests.
   at::Tensor logits(const PackedMicroBatch& batch, const AttentionLayout& layout,
                     RingContext ring) const;
+  // Share of the step loss alone: keeps nothing, changes no gradient.
+  double loss(const PackedMicroBatch& batch, const AttentionLayout& layout, RingContext ring) const;
 
  private:
+  // [T, E] after the final norm.
+  at::Tensor head_input(const PackedMicroBatch& batch, const AttentionLayout& layout,
+                        RingContext ring) const;
+
   struct Parts;
   std::unique_ptr<Parts> parts_;
 };

@@ -108,9 +108,9 @@ TEST(Decoder, GradientsMatchCentralDifferencesOfTheLoss) {
       double& element = flat.data_ptr<double>()[info.offset + i];
       const double centre = element;
       element = centre + kStep;
-      const double above = model.decoder.forward(pack.batch, pack.layout, {}).loss;
+      const double above = model.decoder.loss(pack.batch, pack.layout, {});
       element = centre - kStep;
-      const double below = model.decoder.forward(pack.batch, pack.layout, {}).loss;
+      const double below = model.decoder.loss(pack.batch, pack.layout, {});
       element = centre;
       const double gradient = model.parameters.flat_gradients()[info.offset + i].item<double>();
       EXPECT_NEAR(gradient, (above - below) / (2 * kStep), 2e-8) << info.name << " element " << i;
@@ -149,7 +149,7 @@ TEST(Decoder, C013DocumentsOfAPackLoseWhatTheyLoseAlone) {
     }
     const TinyModel model(tiny_config(2, true), at::kDouble);
     const WholePack pack(source);
-    return model.decoder.forward(pack.batch, pack.layout, {}).loss * num_targets;
+    return model.decoder.loss(pack.batch, pack.layout, {}) * num_targets;
   };
   const std::vector<TokenId> a = {1, 2, 3};
   const std::vector<TokenId> b = {4, 5, 6, 7, 8};
@@ -206,7 +206,7 @@ TEST(Decoder, C028WeightingIsTheSameAloneAndPacked) {
   const TinyModel model(tiny_config(2, true), at::kDouble);
   const auto loss_of = [&](const MemorySource& source, LossWeighting weighting) {
     const WholePack pack(source, weighting);
-    return model.decoder.forward(pack.batch, pack.layout, {}).loss;
+    return model.decoder.loss(pack.batch, pack.layout, {});
   };
   const auto alone = [&](std::int64_t id) {
     MemorySource source;
@@ -232,7 +232,7 @@ TEST(Decoder, AMicroBatchWithoutTargetsOrWithoutRowsIsLegalAndAddsNothing) {
 TEST(Decoder, ATokenOutsideTheVocabularyIsAClearError) {
   MemorySource source;
   source.add(0, MemorySource::document({1, 2, 50}));
-  const TinyModel model(tiny_config(2, true), at::kFloat);
+  TinyModel model(tiny_config(2, true), at::kFloat);
   const WholePack pack(source);
   try {
     model.decoder.forward(pack.batch, pack.layout, {});

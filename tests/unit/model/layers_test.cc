@@ -171,9 +171,7 @@ TEST_P(LossChunks, HeadAndLossMatchAutogradAndDifferencesForEveryChunkSize) {
   const at::Tensor gradient = at::ones_like(weight);
   const PackedMicroBatch batch = loss_batch(9);
   CrossEntropyHead head(weight, gradient, GetParam());
-  SavedLoss saved;
-  const double loss = head.forward(hidden, batch, saved);
-  const at::Tensor d_hidden = head.backward(hidden, saved);
+  const auto [loss, d_hidden] = head.forward_backward(hidden, batch);
 
   const at::Tensor hidden_leaf = leaf(hidden);
   const at::Tensor weight_leaf = leaf(weight);
@@ -184,10 +182,8 @@ TEST_P(LossChunks, HeadAndLossMatchAutogradAndDifferencesForEveryChunkSize) {
   EXPECT_NEAR(loss, reference.item<double>(), 1e-12);
   EXPECT_LT(relative_difference(d_hidden, hidden_leaf.grad()), kRoundingError);
   EXPECT_LT(relative_difference(gradient - 1, weight_leaf.grad()), kRoundingError);
-  const auto f = [&] {
-    SavedLoss dropped;
-    return head.forward(hidden, batch, dropped);
-  };
+  EXPECT_DOUBLE_EQ(head.loss(hidden, batch), loss);
+  const auto f = [&] { return head.loss(hidden, batch); };
   EXPECT_LT(relative_difference(d_hidden, finite_difference(f, hidden)), kFiniteDifferenceError);
   EXPECT_LT(relative_difference(gradient - 1, finite_difference(f, weight)),
             kFiniteDifferenceError);
@@ -205,9 +201,9 @@ TEST(CrossEntropyHead, C007ARowWithoutATargetCannotPoisonLossOrGradients) {
   for (const at::Tensor& hidden : {clean, poisoned}) {
     const at::Tensor gradient = at::zeros_like(weight);
     CrossEntropyHead head(weight, gradient, 2);
-    SavedLoss saved;
-    losses.push_back(head.forward(hidden, batch, saved));
-    results.push_back(at::cat({head.backward(hidden, saved), gradient}));
+    const HeadResult result = head.forward_backward(hidden, batch);
+    losses.push_back(result.loss);
+    results.push_back(at::cat({result.d_hidden, gradient}));
   }
   EXPECT_EQ(losses[0], losses[1]);
   EXPECT_TRUE(results[0].equal(results[1]));
@@ -222,9 +218,9 @@ TEST(CrossEntropyHead, HugeLogitsStayFinite) {
   batch.target_weights = at::ones({2}, at::kDouble);
   batch.num_targets = 2;
   CrossEntropyHead head(weight, at::zeros_like(weight), 8);
-  SavedLoss saved;
-  EXPECT_DOUBLE_EQ(head.forward(hidden, batch, saved), 2000);
-  EXPECT_TRUE(head.backward(hidden, saved).isfinite().all().item<bool>());
+  const HeadResult result = head.forward_backward(hidden, batch);
+  EXPECT_DOUBLE_EQ(result.loss, 2000);
+  EXPECT_TRUE(result.d_hidden.isfinite().all().item<bool>());
 }
 
 }  // namespace

@@ -18,7 +18,14 @@ namespace {
 struct Case {
   std::int64_t head_dim = 64;
   std::int64_t num_documents = 1;
-  std::int64_t tokens = 4096;  // of each document
+  std::int64_t tokens = 4096;  // of the longest document
+  std::int64_t shortest = tokens;
+
+  // Evenly from the shortest to the longest.
+  std::int64_t tokens_of(std::int64_t document) const {
+    if (num_documents == 1) return tokens;
+    return shortest + (tokens - shortest) * document / (num_documents - 1);
+  }
 };
 
 // Four query heads on one key/value head, 256 columns in all for both head sizes.
@@ -30,17 +37,18 @@ AttentionShape shape_of(const Case& one) {
 
 struct Inputs {
   explicit Inputs(const Case& one) : shape(shape_of(one)) {
-    for (std::int64_t i = 0; i < one.num_documents; ++i)
-      layout.whole.push_back({.row = i * one.tokens, .range = {0, one.tokens}});
-    layout.num_rows = one.num_documents * one.tokens;
+    std::int64_t pairs = 0;
+    for (std::int64_t i = 0; i < one.num_documents; ++i) {
+      layout.whole.push_back({.row = layout.num_rows, .range = {0, one.tokens_of(i)}});
+      layout.num_rows += one.tokens_of(i);
+      pairs += causal_work({0, one.tokens_of(i)});
+    }
     at::manual_seed(1);
     q = at::randn({layout.num_rows, shape.num_heads, shape.head_dim});
     k = at::randn({layout.num_rows, shape.num_kv_heads, shape.head_dim});
     v = at::randn({layout.num_rows, shape.num_kv_heads, shape.head_dim});
     d_out = at::randn({layout.num_rows, shape.num_heads, shape.head_dim});
-    const double pairs = static_cast<double>(one.num_documents) * 0.5 *
-                         static_cast<double>(one.tokens) * static_cast<double>(one.tokens + 1);
-    head_pairs = pairs * static_cast<double>(shape.num_heads * shape.head_dim);
+    head_pairs = static_cast<double>(pairs * shape.num_heads * shape.head_dim);
   }
 
   AttentionShape shape;
@@ -142,6 +150,8 @@ int run(int argc, char** argv) {
         suite.add(fmt::format("{}pack-64-{}", prefix, tokens),
                   [=] { return attention_row(one, is_backward); });
       }
+      const Case mixed{.head_dim = head_dim, .num_documents = 64, .tokens = 512, .shortest = 64};
+      suite.add(prefix + "pack-64-64to512", [=] { return attention_row(mixed, is_backward); });
     }
   }
   for (const bool is_backward : {false, true}) {

@@ -77,6 +77,25 @@ struct Call {
   double scale = 1;
 };
 
+// Causal (query, key) pairs of this rank's queries.
+std::int64_t count_pairs(const AttentionLayout& layout) {
+  std::int64_t pairs = 0;
+  for (const PieceRows& piece : layout.whole) pairs += causal_work(piece.range);
+  for (const SharedSequence& shared : layout.shared) {
+    for (const PieceRows& piece : shared.pieces) pairs += causal_work(piece.range);
+  }
+  return pairs;
+}
+
+// `products`: matrix products over the pairs, 2 forward and 5 backward.
+OperationScope traced(const AttentionLayout& layout, const AttentionShape& shape,
+                      const RingContext& ring, std::string_view pass, std::int64_t products) {
+  return {{ring.trace, "attention", ring.layer},
+          OperationKind::kAttention,
+          pass,
+          2 * products * shape.num_heads * shape.head_dim * count_pairs(layout)};
+}
+
 template <class T>
 void run_forward(const Call& call, const ForwardRows<T>& rows) {
   std::vector<ForwardPair<T>> whole;
@@ -179,6 +198,7 @@ AttentionResult attention_forward(const AttentionKernel& kernel, const Attention
                                   const at::Tensor& k, const at::Tensor& v,
                                   const RingContext& ring) {
   check_inputs(layout, shape, q, k, v, ring);
+  const OperationScope scope = traced(layout, shape, ring, "forward", 2);
   const Call call{kernel, layout, ring, shape.softmax_scale()};
   if (q.scalar_type() == at::kDouble) return forward_in<double>(call, q, k, v);
   return forward_in<float>(call, q, k, v);
@@ -194,6 +214,7 @@ AttentionGradients attention_backward(const AttentionKernel& kernel, const Atten
   check_tensor(result.out, shapes.rows, q.scalar_type(), "out");
   check_tensor(result.lse, shapes.stats, q.scalar_type(), "lse");
   check_tensor(d_out, shapes.rows, q.scalar_type(), "d_out");
+  const OperationScope scope = traced(layout, shape, ring, "backward", 5);
   const Call call{kernel, layout, ring, shape.softmax_scale()};
   if (q.scalar_type() == at::kDouble) return backward_in<double>(call, q, k, v, result, d_out);
   return backward_in<float>(call, q, k, v, result, d_out);

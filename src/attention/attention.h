@@ -12,6 +12,7 @@
 
 #include "attention/attention_kernel.h"
 #include "attention/attention_layout.h"
+#include "base/operation_trace.h"
 #include "comm/communicator.h"
 #include "tensor/tensor.h"
 
@@ -29,6 +30,7 @@ struct RingContext {
   Communicator* comm = nullptr;
   std::int64_t step = -1;
   std::int32_t layer = -1;
+  OperationTrace* trace = nullptr;  // may be null
 };
 
 struct AttentionResult {

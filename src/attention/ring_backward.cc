@@ -71,15 +71,15 @@ void ring_backward(const RingCall& call, const BackwardRows<T>& rows) {
     if (hop == 0) {
       std::swap(share, d_leaving);
     } else {
-      d_transfer.wait();
+      path.wait(d_transfer, "backward");
       add_to(d_arriving.data(), share.data(), size);
       std::swap(d_arriving, d_leaving);
     }
     d_transfer = path.pass("ring dkv backward", hop, d_leaving, d_arriving);
-    transfer.wait();
+    path.wait(transfer, "backward");
     std::swap(visiting, arriving);
   }
-  d_transfer.wait();
+  path.wait(d_transfer, "backward");
   unpack(call.sequences, d_arriving, rows.d_k, rows.d_v);
 }
 

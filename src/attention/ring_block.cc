@@ -56,6 +56,12 @@ std::int64_t RingPath::largest_rows() const {
   return largest;
 }
 
+void RingPath::wait(Handle& transfer, std::string_view pass) const {
+  const OperationScope scope({call_.ring.trace, "ring", call_.ring.layer}, OperationKind::kExchange,
+                             pass);
+  transfer.wait();
+}
+
 Handle RingPath::exchange(std::string_view operation, std::int32_t hop, ReadBuffer leaving,
                           WriteBuffer arriving) const {
   const GroupSlice& group = *call_.sequences.front().group;  // it names the whole ring

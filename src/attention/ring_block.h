@@ -78,6 +78,8 @@ class RingPath {
     return exchange(operation, hop, {leaving.data(), row_bytes * num_rows(hop)},
                     {arriving.data(), row_bytes * num_rows(hop + 1)});
   }
+  // Until what pass() started has ended.
+  void wait(Handle& transfer, std::string_view pass) const;
 
  private:
   struct ReadBuffer {

@@ -34,7 +34,7 @@ void ring_forward(const RingCall& call, const ForwardRows<T>& rows) {
     Handle transfer;
     if (hop + 1 < path.degree()) transfer = path.pass("ring kv forward", hop, visiting, arriving);
     attend(call, rows, path.visitors(hop), visiting);
-    transfer.wait();
+    path.wait(transfer, "forward");
     std::swap(visiting, arriving);
   }
 }

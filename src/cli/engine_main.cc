@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "cli/profile_command.h"
 #include "cli/program.h"
 #include "cli/train_command.h"
 #include "train/stop_signal.h"
@@ -28,9 +29,10 @@ int main(int argc, char** argv) {
     weft::log_error("{}", error.what());
     return 2;
   }
-  CLI::App app("The data plane of Weft: trains. Usually started by weft.", "weft-engine");
+  CLI::App app("The data plane of Weft: trains and profiles. Usually started by weft.", "weft-engine");
   app.set_version_flag("--version", weft::version_text("weft-engine"));
   app.require_subcommand(1);
   weft::add_train_command(app);
+  weft::add_profile_command(app);
   return weft::run_program(app, argc, argv);
 }

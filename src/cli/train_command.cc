@@ -17,6 +17,7 @@ struct TrainArguments {
   std::int64_t ranks = 0;  // 0: not given
   std::string replay;
   bool save_plans = false;
+  std::int64_t trace_step = -1;
   std::vector<std::string> allow;
 };
 
@@ -29,6 +30,7 @@ TrainingJob make_job(const TrainArguments& arguments, const std::vector<std::str
   return {.config = load_train_config(arguments.config, overrides),
           .replay = arguments.replay,
           .save_plans = arguments.save_plans,
+          .trace_step = arguments.trace_step,
           .allowances = parse_allowances(arguments.allow)};
 }
 
@@ -93,6 +95,11 @@ void add_train_command(CLI::App& app) {
       "Replay a saved plan: one plan file, or a folder of them, one per step, instead of planning");
   command->add_flag("--save-plans", arguments->save_plans,
                     "Write every step's plan to OUT/plans/step-NNNNNN.plan");
+  command
+      ->add_option("--trace", arguments->trace_step,
+                   "Record every operation of this step, on all ranks, and print where its time "
+                   "went; OUT/trace/step-NNNNNN.json is a Chrome trace")
+      ->check(CLI::NonNegativeNumber);
   command->add_option("--allow", arguments->allow,
                       "Continue although it changes what the run does; data-order: which sequences "
                       "the next steps hold");

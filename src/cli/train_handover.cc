@@ -46,10 +46,9 @@ void hold_back_signals() {
   ::sigprocmask(SIG_BLOCK, &signals, nullptr);
 }
 
-[[noreturn]] void hand_over(const std::vector<std::string>& arguments) {
+[[noreturn]] void hand_over(std::string command, const std::vector<std::string>& arguments) {
   const std::string engine = engine_path().string();
   std::vector<char*> argv;
-  std::string command = "train";
   argv.push_back(const_cast<char*>(engine.c_str()));
   argv.push_back(command.data());
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
@@ -75,7 +74,7 @@ int num_ranks_of(const TrainLaunch& launch) {
 
 void train(const std::vector<std::string>& arguments) {
   const TrainLaunch launch = parse_train_launch(arguments);
-  if (!launch.mpi) hand_over(launch.arguments);
+  if (!launch.mpi) hand_over("train", launch.arguments);
   const LaunchPlace place = find_launch_place([](const char* name) { return std::getenv(name); });
   WEFT_USER_CHECK(place.launcher == Launcher::kNone,
                   "--launch mpi would start ranks inside a rank that {} has started ({}); leave "
@@ -126,6 +125,12 @@ void add_train_handover(CLI::App& app) {
   command->prefix_command();  // everything after the name belongs to weft-engine
   command->set_help_flag();   // also --help
   command->callback([command] { train(command->remaining()); });
+  CLI::App* profile = app.add_subcommand(
+      "profile",
+      "Measure this machine for the planner (starts weft-engine; see weft profile --help)");
+  profile->prefix_command();
+  profile->set_help_flag();
+  profile->callback([profile] { hand_over("profile", profile->remaining()); });
 }
 
 }  // namespace weft

@@ -1,6 +1,6 @@
-// `weft train ...` hands over to weft-engine, which lies beside this program and links libtorch:
-// it becomes weft-engine (ranks as threads, or one rank of a launcher's job), or with --launch mpi
-// it starts the ranks as processes and waits for them (mpi_launch.h).
+// `weft train ...` and `weft profile ...` hand over to weft-engine, which lies beside this program
+// and links libtorch: it becomes weft-engine (ranks as threads, or one rank of a launcher's job),
+// or with --launch mpi it starts the ranks as processes and waits for them (mpi_launch.h).
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -66,7 +66,16 @@ double softmax(Wanted wanted, at::Tensor& logits, const TargetRows& targets, std
 
 }  // namespace
 
+OperationScope CrossEntropyHead::product(std::int64_t num_rows, std::string_view pass) const {
+  return {{trace_, "head"}, OperationKind::kProduct, pass, 2 * num_rows * weight_.numel()};
+}
+
+OperationScope CrossEntropyHead::softmax_scope() const {
+  return {{trace_, "softmax"}, OperationKind::kLoss};
+}
+
 at::Tensor CrossEntropyHead::logits(const at::Tensor& hidden) const {
+  const OperationScope scope = product(hidden.size(0), "forward");
   return at::mm(hidden, weight_.t());
 }
 
@@ -77,6 +86,7 @@ double CrossEntropyHead::loss(const at::Tensor& hidden, const PackedMicroBatch& 
     const std::int64_t size = std::min(chunk_rows_, batch.num_targets - begin);
     at::Tensor chunk_logits =
         logits(hidden.index_select(0, targets.rows.narrow(0, begin, size)));  // [size, V]
+    const OperationScope scope = softmax_scope();
     loss += softmax(Wanted::kLoss, chunk_logits, targets, begin);
   }
   return loss;
@@ -92,8 +102,15 @@ HeadResult CrossEntropyHead::forward_backward(const at::Tensor& hidden,
     const at::Tensor rows = targets.rows.narrow(0, begin, size);
     const at::Tensor chunk_hidden = hidden.index_select(0, rows);  // [size, E]
     at::Tensor d_logits = logits(chunk_hidden);                    // [size, V]
-    result.loss += softmax(Wanted::kGradients, d_logits, targets, begin);
-    gradient_.addmm_(d_logits.t(), chunk_hidden);
+    {
+      const OperationScope scope = softmax_scope();
+      result.loss += softmax(Wanted::kGradients, d_logits, targets, begin);
+    }
+    {
+      const OperationScope scope = product(size, "backward_weight");
+      gradient_.addmm_(d_logits.t(), chunk_hidden);
+    }
+    const OperationScope scope = product(size, "backward_input");
     result.d_hidden.index_copy_(0, rows, at::mm(d_logits, weight_));
   }
   return result;

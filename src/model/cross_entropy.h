@@ -8,8 +8,10 @@
 // Letters: T rows, R rows with a target, E hidden_size, V vocabulary.
 #pragma once
 
+#include <string_view>
 #include <utility>
 
+#include "base/operation_trace.h"
 #include "loader/packed_micro_batch.h"
 #include "tensor/tensor.h"
 
@@ -23,8 +25,13 @@ struct HeadResult {
 class CrossEntropyHead {
  public:
   // weight [V, E], gradient [V, E]; at most `chunk_rows` target rows have logits at a time.
-  CrossEntropyHead(at::Tensor weight, at::Tensor gradient, std::int64_t chunk_rows)
-      : weight_(std::move(weight)), gradient_(std::move(gradient)), chunk_rows_(chunk_rows) {}
+  // `trace` may be null.
+  CrossEntropyHead(at::Tensor weight, at::Tensor gradient, std::int64_t chunk_rows,
+                   OperationTrace* trace = nullptr)
+      : weight_(std::move(weight)),
+        gradient_(std::move(gradient)),
+        chunk_rows_(chunk_rows),
+        trace_(trace) {}
 
   at::Tensor logits(const at::Tensor& hidden) const;  // hidden [T, E] -> [T, V]
   // hidden [T, E] is the input of the head.
@@ -33,9 +40,13 @@ class CrossEntropyHead {
   HeadResult forward_backward(const at::Tensor& hidden, const PackedMicroBatch& batch);
 
  private:
+  OperationScope product(std::int64_t num_rows, std::string_view pass) const;
+  OperationScope softmax_scope() const;
+
   at::Tensor weight_;
   at::Tensor gradient_;
   std::int64_t chunk_rows_;
+  OperationTrace* trace_;
 };
 
 }  // namespace weft

@@ -50,28 +50,40 @@ class ForwardState {
 
 struct Decoder::Parts {
   Parts(const ModelConfig& model_config, ParameterSet& parameters,
-        const AttentionKernel& attention_kernel, Recompute recompute_mode)
+        const AttentionKernel& attention_kernel, DecoderOptions decoder_options)
       : config(model_config),
         kernel(attention_kernel),
-        recompute(recompute_mode),
+        options(decoder_options),
         dtype(parameters.flat_values().scalar_type()),
         embedding(parameters.value(parameters.index_of("model.embed_tokens.weight"))),
         d_embedding(parameters.gradient(parameters.index_of("model.embed_tokens.weight"))),
         final_norm(parameters.value(parameters.index_of("model.norm.weight")),
                    parameters.gradient(parameters.index_of("model.norm.weight")),
-                   model_config.rms_norm_eps),
+                   model_config.rms_norm_eps, {options.trace, "norm"}),
         head(head_part(parameters, config, false), head_part(parameters, config, true),
-             kLossChunkRows) {
-    for (std::int64_t i = 0; i < config.num_layers; ++i) layers.emplace_back(config, parameters, i);
+             kLossChunkRows, options.trace) {
+    for (std::int64_t i = 0; i < config.num_layers; ++i) {
+      layers.emplace_back(config, parameters, i, options.trace);
+    }
   }
 
   RotaryTable rotary_table(const PackedMicroBatch& batch) const {
     return make_rotary_table(batch.positions, config.head_dim, config.rope_theta, dtype);
   }
 
+  OperationScope embedding_scope(std::string_view pass) const {
+    return {{options.trace, "embed_tokens"}, OperationKind::kElementwise, pass};
+  }
+
+  // [T, E]
+  at::Tensor embed(const PackedMicroBatch& batch) const {
+    const OperationScope scope = embedding_scope("forward");
+    return embedding.index_select(0, batch.tokens);
+  }
+
   ModelConfig config;
   const AttentionKernel& kernel;
-  Recompute recompute;
+  DecoderOptions options;
   at::ScalarType dtype;
   at::Tensor embedding;    // [V, E]
   at::Tensor d_embedding;  // [V, E]
@@ -86,23 +98,24 @@ ForwardResult::ForwardResult(ForwardResult&&) noexcept = default;
 ForwardResult& ForwardResult::operator=(ForwardResult&&) noexcept = default;
 
 Decoder::Decoder(const ModelConfig& config, ParameterSet& parameters, const AttentionKernel& kernel,
-                 Recompute recompute)
-    : parts_(std::make_unique<Parts>(config, parameters, kernel, recompute)) {}
+                 DecoderOptions options)
+    : parts_(std::make_unique<Parts>(config, parameters, kernel, options)) {}
 Decoder::~Decoder() = default;
 
 ForwardResult Decoder::forward(const PackedMicroBatch& batch, const AttentionLayout& layout,
                                RingContext ring) {
+  ring.trace = parts_->options.trace;
   check_batch(parts_->config, batch, layout);
   ForwardResult result;
   result.state = std::make_unique<ForwardState>(parts_->config.num_layers);
   ForwardState& state = *result.state;
   state.rotary = parts_->rotary_table(batch);
   const LayerContext context{parts_->kernel, layout, state.rotary, ring};
-  at::Tensor x = parts_->embedding.index_select(0, batch.tokens);  // [T, E]
+  at::Tensor x = parts_->embed(batch);
   for (std::size_t i = 0; i < parts_->layers.size(); ++i) {
     SavedLayer saved;
     x = parts_->layers[i].forward(x, context, saved);
-    drop_recomputed(parts_->recompute, saved);
+    drop_recomputed(parts_->options.recompute, saved);
     state.layers.put(static_cast<std::int64_t>(i), std::move(saved));
   }
   state.final_input = x;
@@ -116,6 +129,7 @@ ForwardResult Decoder::forward(const PackedMicroBatch& batch, const AttentionLay
 
 void Decoder::backward(ForwardResult&& result, const PackedMicroBatch& batch,
                        const AttentionLayout& layout, RingContext ring) {
+  ring.trace = parts_->options.trace;
   WEFT_CHECK(result.state != nullptr, "backward needs what forward left, and only once");
   const std::unique_ptr<ForwardState> state = std::move(result.state);
   const LayerContext context{parts_->kernel, layout, state->rotary, ring};
@@ -126,11 +140,12 @@ void Decoder::backward(ForwardResult&& result, const PackedMicroBatch& batch,
   state->d_hidden.reset();
   for (std::size_t i = parts_->layers.size(); i-- > 0;) {
     SavedLayer saved = state->layers.take(static_cast<std::int64_t>(i));
-    parts_->layers[i].restore(parts_->recompute, context, saved);
+    parts_->layers[i].restore(parts_->options.recompute, context, saved);
     LayerDeltas deltas;
     d_x = parts_->layers[i].backward_input(d_x, context, saved, deltas);
     parts_->layers[i].backward_weight(saved, deltas);
   }
+  const OperationScope scope = parts_->embedding_scope("backward_weight");
   parts_->d_embedding.index_add_(0, batch.tokens, d_x);
 }
 
@@ -139,7 +154,7 @@ at::Tensor Decoder::head_input(const PackedMicroBatch& batch, const AttentionLay
   check_batch(parts_->config, batch, layout);
   const RotaryTable rotary = parts_->rotary_table(batch);
   const LayerContext context{parts_->kernel, layout, rotary, ring};
-  at::Tensor x = parts_->embedding.index_select(0, batch.tokens);  // [T, E]
+  at::Tensor x = parts_->embed(batch);
   for (const DecoderLayer& layer : parts_->layers) {
     SavedLayer dropped;
     x = layer.forward(x, context, dropped);

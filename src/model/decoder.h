@@ -28,11 +28,16 @@ struct ForwardResult {
   std::unique_ptr<ForwardState> state;
 };
 
+struct DecoderOptions {
+  Recompute recompute = Recompute::kNone;
+  OperationTrace* trace = nullptr;  // may be null
+};
+
 class Decoder {
  public:
-  // `parameters` and `kernel` must outlive the decoder.
+  // `parameters`, `kernel` and the trace must outlive the decoder.
   Decoder(const ModelConfig& config, ParameterSet& parameters, const AttentionKernel& kernel,
-          Recompute recompute = Recompute::kNone);
+          DecoderOptions options = {});
   ~Decoder();
 
   // Takes the head's gradient on the way, while its logits are there, and adds its weight's share

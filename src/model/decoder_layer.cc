@@ -2,26 +2,8 @@
 
 #include <string>
 
-#include "model/swiglu.h"
-
 namespace weft {
 namespace {
-
-std::size_t index_in_layer(const ParameterSet& parameters, std::int64_t layer_idx,
-                           std::string_view name) {
-  return parameters.index_of(fmt::format("model.layers.{}.{}.weight", layer_idx, name));
-}
-
-Linear linear(const ParameterSet& parameters, std::int64_t layer_idx, std::string_view name) {
-  const std::size_t index = index_in_layer(parameters, layer_idx, name);
-  return {parameters.value(index), parameters.gradient(index)};
-}
-
-RmsNorm norm(const ParameterSet& parameters, std::int64_t layer_idx, std::string_view name,
-             double eps) {
-  const std::size_t index = index_in_layer(parameters, layer_idx, name);
-  return {parameters.value(index), parameters.gradient(index), eps};
-}
 
 // [T, N * D] -> [T, N, D], the same memory.
 at::Tensor as_heads(const at::Tensor& flat, std::int64_t num_heads, std::int64_t head_dim) {
@@ -35,27 +17,68 @@ at::Tensor as_rows(const at::Tensor& heads) {
 
 }  // namespace
 
+// Makes the parts of one layer.
+struct DecoderLayer::Parts {
+  const ParameterSet& parameters;
+  std::int64_t layer_idx;
+  OperationTrace* trace;
+
+  std::size_t index_of(std::string_view name) const {
+    return parameters.index_of(fmt::format("model.layers.{}.{}.weight", layer_idx, name));
+  }
+  // `name` of static storage.
+  OperationSite site(std::string_view name) const {
+    return {trace, name, static_cast<std::int32_t>(layer_idx)};
+  }
+  Linear linear(std::string_view name) const {
+    const std::size_t index = index_of(name);
+    return {parameters.value(index), parameters.gradient(index), site(name)};
+  }
+  RmsNorm norm(std::string_view name, double eps) const {
+    const std::size_t index = index_of(name);
+    return {parameters.value(index), parameters.gradient(index), eps, site(name)};
+  }
+};
+
 DecoderLayer::DecoderLayer(const ModelConfig& config, const ParameterSet& parameters,
-                           std::int64_t layer_idx)
-    : layer_idx_(layer_idx),
+                           std::int64_t layer_idx, OperationTrace* trace)
+    : DecoderLayer(config, Parts{parameters, layer_idx, trace}) {}
+
+DecoderLayer::DecoderLayer(const ModelConfig& config, const Parts& parts)
+    : layer_idx_(parts.layer_idx),
+      trace_(parts.trace),
       shape_{.num_heads = config.num_heads,
              .num_kv_heads = config.num_kv_heads,
              .head_dim = config.head_dim},
-      input_norm_(norm(parameters, layer_idx, "input_layernorm", config.rms_norm_eps)),
-      q_proj_(linear(parameters, layer_idx, "self_attn.q_proj")),
-      k_proj_(linear(parameters, layer_idx, "self_attn.k_proj")),
-      v_proj_(linear(parameters, layer_idx, "self_attn.v_proj")),
-      o_proj_(linear(parameters, layer_idx, "self_attn.o_proj")),
-      post_attention_norm_(
-          norm(parameters, layer_idx, "post_attention_layernorm", config.rms_norm_eps)),
-      gate_proj_(linear(parameters, layer_idx, "mlp.gate_proj")),
-      up_proj_(linear(parameters, layer_idx, "mlp.up_proj")),
-      down_proj_(linear(parameters, layer_idx, "mlp.down_proj")) {}
+      input_norm_(parts.norm("input_layernorm", config.rms_norm_eps)),
+      q_proj_(parts.linear("self_attn.q_proj")),
+      k_proj_(parts.linear("self_attn.k_proj")),
+      v_proj_(parts.linear("self_attn.v_proj")),
+      o_proj_(parts.linear("self_attn.o_proj")),
+      post_attention_norm_(parts.norm("post_attention_layernorm", config.rms_norm_eps)),
+      gate_proj_(parts.linear("mlp.gate_proj")),
+      up_proj_(parts.linear("mlp.up_proj")),
+      down_proj_(parts.linear("mlp.down_proj")) {}
 
 RingContext DecoderLayer::ring_of(const LayerContext& context) const {
   RingContext ring = context.ring;
   ring.layer = static_cast<std::int32_t>(layer_idx_);
   return ring;
+}
+
+OperationScope DecoderLayer::elementwise(std::string_view name, std::string_view pass) const {
+  return {{trace_, name, static_cast<std::int32_t>(layer_idx_)}, OperationKind::kElementwise, pass};
+}
+
+at::Tensor DecoderLayer::swiglu(const SavedLayer& saved, std::string_view pass) const {
+  const OperationScope scope = elementwise("swiglu", pass);
+  return swiglu_forward(saved.gate, saved.up);
+}
+
+SwiGluGradients DecoderLayer::swiglu_gradients(const SavedLayer& saved,
+                                               const at::Tensor& d_h) const {
+  const OperationScope scope = elementwise("swiglu", "backward_input");
+  return swiglu_backward(saved.gate, saved.up, d_h);
 }
 
 at::Tensor DecoderLayer::forward(const at::Tensor& x, const LayerContext& context,
@@ -64,7 +87,7 @@ at::Tensor DecoderLayer::forward(const at::Tensor& x, const LayerContext& contex
   saved.input_rstd = input_norm_.reciprocal_rms(x);
   run_attention(context, saved);
   run_projections(saved);
-  return down_proj_.add_forward(saved.middle, swiglu_forward(saved.gate, saved.up));
+  return down_proj_.add_forward(saved.middle, swiglu(saved, "forward"));
 }
 
 void DecoderLayer::run_attention(const LayerContext& context, SavedLayer& saved) const {
@@ -72,8 +95,11 @@ void DecoderLayer::run_attention(const LayerContext& context, SavedLayer& saved)
   saved.q = as_heads(q_proj_.forward(norm1), shape_.num_heads, shape_.head_dim);
   saved.k = as_heads(k_proj_.forward(norm1), shape_.num_kv_heads, shape_.head_dim);
   saved.v = as_heads(v_proj_.forward(norm1), shape_.num_kv_heads, shape_.head_dim);
-  rotate(saved.q, context.rotary);
-  rotate(saved.k, context.rotary);
+  {
+    const OperationScope scope = elementwise("rotary", "forward");
+    rotate(saved.q, context.rotary);
+    rotate(saved.k, context.rotary);
+  }
   AttentionResult attention = attention_forward(context.kernel, context.layout, shape_, saved.q,
                                                 saved.k, saved.v, ring_of(context));
   saved.attention_out = attention.out;
@@ -98,8 +124,7 @@ void DecoderLayer::restore(Recompute recompute, const LayerContext& context,
 at::Tensor DecoderLayer::backward_input(const at::Tensor& d_out, const LayerContext& context,
                                         const SavedLayer& saved, LayerDeltas& deltas) const {
   deltas.d_out = d_out;
-  SwiGluGradients glu =
-      swiglu_backward(saved.gate, saved.up, down_proj_.backward_input(d_out));  // [T, F]
+  SwiGluGradients glu = swiglu_gradients(saved, down_proj_.backward_input(d_out));  // [T, F]
   deltas.d_norm2 = gate_proj_.backward_input(glu.d_gate);
   up_proj_.add_backward_input(deltas.d_norm2, glu.d_up);
   deltas.d_gate = std::move(glu.d_gate);
@@ -113,8 +138,11 @@ at::Tensor DecoderLayer::backward_input(const at::Tensor& d_out, const LayerCont
   AttentionGradients heads = attention_backward(
       context.kernel, context.layout, shape_, saved.q, saved.k, saved.v,
       {.out = saved.attention_out, .lse = saved.attention_lse}, d_attention, ring_of(context));
-  rotate_back(heads.d_q, context.rotary);
-  rotate_back(heads.d_k, context.rotary);
+  {
+    const OperationScope scope = elementwise("rotary", "backward");
+    rotate_back(heads.d_q, context.rotary);
+    rotate_back(heads.d_k, context.rotary);
+  }
   deltas.d_q = as_rows(heads.d_q);
   deltas.d_k = as_rows(heads.d_k);
   deltas.d_v = as_rows(heads.d_v);
@@ -126,7 +154,7 @@ at::Tensor DecoderLayer::backward_input(const at::Tensor& d_out, const LayerCont
 }
 
 void DecoderLayer::backward_weight(const SavedLayer& saved, const LayerDeltas& deltas) {
-  down_proj_.backward_weight(swiglu_forward(saved.gate, saved.up), deltas.d_out);
+  down_proj_.backward_weight(swiglu(saved, "backward_weight"), deltas.d_out);
   const at::Tensor norm2 = post_attention_norm_.forward(saved.middle, saved.middle_rstd);  // [T, E]
   gate_proj_.backward_weight(norm2, deltas.d_gate);
   up_proj_.backward_weight(norm2, deltas.d_up);

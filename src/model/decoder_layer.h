@@ -15,6 +15,7 @@
 #include "model/parameters.h"
 #include "model/rms_norm.h"
 #include "model/rotary.h"
+#include "model/swiglu.h"
 
 namespace weft {
 
@@ -41,7 +42,9 @@ struct LayerDeltas {
 
 class DecoderLayer {
  public:
-  DecoderLayer(const ModelConfig& config, const ParameterSet& parameters, std::int64_t layer_idx);
+  // `trace` may be null; otherwise it outlives the layer.
+  DecoderLayer(const ModelConfig& config, const ParameterSet& parameters, std::int64_t layer_idx,
+               OperationTrace* trace = nullptr);
 
   // x [T, E] -> [T, E]. x becomes part of `saved` and must not be changed afterwards.
   at::Tensor forward(const at::Tensor& x, const LayerContext& context, SavedLayer& saved) const;
@@ -54,13 +57,19 @@ class DecoderLayer {
   void backward_weight(const SavedLayer& saved, const LayerDeltas& deltas);
 
  private:
+  struct Parts;
+  DecoderLayer(const ModelConfig& config, const Parts& parts);
   RingContext ring_of(const LayerContext& context) const;
+  OperationScope elementwise(std::string_view name, std::string_view pass) const;
+  at::Tensor swiglu(const SavedLayer& saved, std::string_view pass) const;  // [T, F]
+  SwiGluGradients swiglu_gradients(const SavedLayer& saved, const at::Tensor& d_h) const;
   // From saved.input: q, k, v, attention's output.
   void run_attention(const LayerContext& context, SavedLayer& saved) const;
   // From saved.input and attention's output: middle, gate and up.
   void run_projections(SavedLayer& saved) const;
 
   std::int64_t layer_idx_;
+  OperationTrace* trace_;
   AttentionShape shape_;
   RmsNorm input_norm_;
   Linear q_proj_;

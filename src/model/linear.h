@@ -5,8 +5,10 @@
 // view. Letters: T rows, I inputs, O outputs.
 #pragma once
 
+#include <string_view>
 #include <utility>
 
+#include "base/operation_trace.h"
 #include "tensor/tensor.h"
 
 namespace weft {
@@ -14,8 +16,8 @@ namespace weft {
 class Linear {
  public:
   // weight [O, I] as Hugging Face stores it; gradient [O, I].
-  Linear(at::Tensor weight, at::Tensor gradient)
-      : weight_(std::move(weight)), gradient_(std::move(gradient)) {}
+  Linear(at::Tensor weight, at::Tensor gradient, OperationSite site = {})
+      : weight_(std::move(weight)), gradient_(std::move(gradient)), site_(site) {}
 
   at::Tensor forward(const at::Tensor& x) const;  // x [T, I] -> [T, O]
   at::Tensor add_forward(const at::Tensor& residual,
@@ -25,8 +27,11 @@ class Linear {
   void backward_weight(const at::Tensor& x, const at::Tensor& d_y);       // gradient += d_y^T x
 
  private:
+  OperationScope product(const at::Tensor& rows, std::string_view pass) const;
+
   at::Tensor weight_;
   at::Tensor gradient_;
+  OperationSite site_;
 };
 
 }  // namespace weft

@@ -7,6 +7,7 @@
 
 #include <utility>
 
+#include "base/operation_trace.h"
 #include "tensor/tensor.h"
 
 namespace weft {
@@ -14,8 +15,8 @@ namespace weft {
 class RmsNorm {
  public:
   // gain [E], gradient [E].
-  RmsNorm(at::Tensor gain, at::Tensor gradient, double eps)
-      : gain_(std::move(gain)), gradient_(std::move(gradient)), eps_(eps) {}
+  RmsNorm(at::Tensor gain, at::Tensor gradient, double eps, OperationSite site = {})
+      : gain_(std::move(gain)), gradient_(std::move(gradient)), eps_(eps), site_(site) {}
 
   at::Tensor reciprocal_rms(const at::Tensor& x) const;                   // x [T, E] -> rstd [T, 1]
   at::Tensor forward(const at::Tensor& x, const at::Tensor& rstd) const;  // -> y [T, E]
@@ -28,6 +29,7 @@ class RmsNorm {
   at::Tensor gain_;
   at::Tensor gradient_;
   double eps_;
+  OperationSite site_;
 };
 
 }  // namespace weft

@@ -79,6 +79,14 @@ void RunFolder::on_finished(const ParameterSet& parameters) {
   fmt::print("wrote   {}\n", (out_ / "model.safetensors").string());
 }
 
+std::filesystem::path RunFolder::on_trace(std::int64_t step, std::span<const RankTrace> ranks) {
+  const auto folder = out_ / "trace";
+  std::filesystem::create_directories(folder);
+  const auto path = folder / fmt::format("step-{:06}.json", step);
+  write_file_atomically(path, chrome_trace(ranks, step));
+  return path;
+}
+
 void RunFolder::close() { metrics_.close(); }
 
 }  // namespace weft

@@ -4,6 +4,7 @@
 //   config.toml, config.json       the effective configuration; the model's, in Hugging Face form
 //   metrics.jsonl                  a line per step
 //   plans/step-NNNNNN.plan         when asked for
+//   trace/step-NNNNNN.json         when asked for: every operation of one step
 //   checkpoints/                   what the run continues from
 //   model.safetensors              the weights at the end
 //   .lock                          held while a run writes here; a lock of the system, so that it
@@ -39,6 +40,8 @@ class RunFolder {
 
   void on_plan(const StepPlan& plan);
   void on_step(const StepMetrics& metrics);
+  // Writes the trace; returns its path.
+  std::filesystem::path on_trace(std::int64_t step, std::span<const RankTrace> ranks);
   void on_finished(const ParameterSet& parameters);
   void close();  // IoError when metrics could not be written
 

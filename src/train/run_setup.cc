@@ -10,18 +10,6 @@
 namespace weft {
 namespace {
 
-// Of one rank, so that the ranks of this host fill its cores.
-std::int32_t settle_threads(const TrainConfig& config, std::int32_t ranks_on_host) {
-  const auto cores = static_cast<std::int64_t>(count_cores(system_text()).usable());
-  const std::int64_t asked = config.train.threads_per_rank;
-  WEFT_USER_CHECK(asked <= cores,
-                  "train.threads_per_rank is {}, but this process may use {} cores; set at most "
-                  "that, or 0 for cores / ranks",
-                  asked, cores);
-  const std::int64_t share = std::max<std::int64_t>(1, cores / ranks_on_host);
-  return static_cast<std::int32_t>(asked > 0 ? asked : share);
-}
-
 // The tokenizer decides the vocabulary unless the configuration asks for a larger one.
 TrainConfig settle(TrainConfig config, const Corpus& corpus, std::int32_t num_ranks) {
   config.train.ranks = num_ranks;
@@ -86,6 +74,17 @@ void check_longest_sequence(const TrainConfig& config, const SequenceSet& sequen
 }
 
 }  // namespace
+
+std::int32_t settle_threads(const TrainConfig& config, std::int32_t ranks_on_host) {
+  const auto cores = static_cast<std::int64_t>(count_cores(system_text()).usable());
+  const std::int64_t asked = config.train.threads_per_rank;
+  WEFT_USER_CHECK(asked <= cores,
+                  "train.threads_per_rank is {}, but this process may use {} cores; set at most "
+                  "that, or 0 for cores / ranks",
+                  asked, cores);
+  const std::int64_t share = std::max<std::int64_t>(1, cores / ranks_on_host);
+  return static_cast<std::int32_t>(asked > 0 ? asked : share);
+}
 
 RunSetup::RunSetup(TrainConfig config, RankPlacement placement, std::string replay)
     : placement_(std::move(placement)),

@@ -22,6 +22,10 @@ struct RankPlacement {
   std::string description;         // "4 threads of one process", "4 processes of mpirun"
 };
 
+// Compute threads of one rank: train.threads_per_rank, or so many that the ranks of this host fill
+// its cores. UserError when more are asked for than there are cores.
+std::int32_t settle_threads(const TrainConfig& config, std::int32_t ranks_on_host);
+
 class RunSetup {
  public:
   // UserError: whatever is wrong with configuration, corpus, cost file or replayed plans. `replay`:

@@ -112,12 +112,14 @@ class RankLoop {
  private:
   bool reports() const { return comm_.rank() == kPlanner; }
   void run_step(PlannedStep& planned, Bytes ring_bytes_before);
+  StepOutcome run_traced(const PlanSlice& slice);
   bool save();  // false: it failed, and every rank knows
 
   const StepLoop& loop_;
   Communicator& comm_;
   ParameterSet parameters_;
   std::unique_ptr<AttentionKernel> kernel_;
+  OperationTrace trace_;
   Decoder decoder_;
   AdamW optimizer_;
   RankState state_;
@@ -134,7 +136,7 @@ RankLoop::RankLoop(const StepLoop& loop, const SequenceSource& source, PlanFeed*
       comm_(comm),
       parameters_(loop.model, loop.dtype),
       kernel_(make_attention_kernel(loop.attention, loop.threads_per_rank)),
-      decoder_(loop.model, parameters_, *kernel_, loop.recompute),
+      decoder_(loop.model, parameters_, *kernel_, {.recompute = loop.recompute, .trace = &trace_}),
       optimizer_(parameters_, loop.optimizer),
       state_{.comm = comm,
              .source = source,
@@ -143,6 +145,7 @@ RankLoop::RankLoop(const StepLoop& loop, const SequenceSource& source, PlanFeed*
              .optimizer = optimizer_,
              .schedule = loop.schedule,
              .options = loop.step_options,
+             .trace = &trace_,
              .skipped_steps = loop.start.step - loop.start.num_updates},
       clock_(comm),
       memory_(memory),
@@ -185,7 +188,9 @@ LoopEnd RankLoop::run() {
 }
 
 void RankLoop::run_step(PlannedStep& planned, Bytes ring_bytes_before) {
-  const StepOutcome outcome = train_step(state_, planned.slice, clock_);
+  const StepOutcome outcome = position_.step == loop_.trace_step
+                                  ? run_traced(planned.slice)
+                                  : train_step(state_, planned.slice, clock_);
   const RankMeasures mine{
       .times = outcome.times,
       .exchange_bytes = comm_.stats(Channel::kRing).bytes_sent - ring_bytes_before,
@@ -200,6 +205,17 @@ void RankLoop::run_step(PlannedStep& planned, Bytes ring_bytes_before) {
   if (!loop_.load_from.empty()) planned.metrics.resumed_at = loop_.start.step;
   finish_metrics(loop_, planned, outcome, measures, planned.metrics);
   if (loop_.on_step) loop_.on_step(planned.metrics);
+}
+
+StepOutcome RankLoop::run_traced(const PlanSlice& slice) {
+  const auto start = std::chrono::steady_clock::now();
+  trace_.start();
+  const StepOutcome outcome = train_step(state_, slice, clock_);
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  const RankTrace mine = summarise(trace_.stop(), elapsed.count(), comm_.rank());
+  const auto traces = gather_traces(comm_, mine, slice.step);
+  if (reports() && loop_.on_trace) loop_.on_trace(slice.step, traces);
+  return outcome;
 }
 
 bool RankLoop::save() {

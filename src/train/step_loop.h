@@ -15,6 +15,7 @@
 #include "checkpoint/run_position.h"
 #include "train/plan_ahead.h"
 #include "train/step_metrics.h"
+#include "train/step_trace.h"
 #include "train/train_step.h"
 
 namespace weft {
@@ -33,7 +34,8 @@ struct StepLoop {
   TrainStepOptions step_options;
   std::chrono::nanoseconds wait_limit = std::chrono::seconds(60);
   std::int64_t plans_ahead = 1;
-  double peak_flops_per_s = 1;  // of all ranks together, for MFU
+  double peak_flops_per_s = 1;   // of all ranks together, for MFU
+  std::int64_t trace_step = -1;  // record every operation of this step; -1: of none
 
   RunPosition start;                // where the feed stands too
   std::filesystem::path load_from;  // checkpoint of `start`; empty: a new run
@@ -47,6 +49,7 @@ struct StepLoop {
   // Called on rank 0's thread. May be empty.
   std::function<void(const StepPlan&)> on_plan;
   std::function<void(const StepMetrics&)> on_step;
+  std::function<void(std::int64_t step, std::span<const RankTrace>)> on_trace;
   std::function<void(const RunPosition&, double seconds)> on_saved;
   std::function<void(const ParameterSet&)> on_finished;  // not after a stop
 };

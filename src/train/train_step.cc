@@ -20,16 +20,40 @@ double sum_over_ranks(Communicator& comm, double share, std::int64_t step) {
   return std::accumulate(shares.begin(), shares.end(), 0.0);
 }
 
+void zero_gradients(RankState& rank) {
+  const OperationScope scope({rank.trace, "zero gradients"}, OperationKind::kOptimizer);
+  rank.parameters.zero_gradients();
+}
+
+PackedMicroBatch pack(const RankState& rank, const PlanSlice& slice,
+                      const MicroBatch& micro_batch) {
+  const OperationScope scope({rank.trace, "pack micro-batch"}, OperationKind::kData);
+  return pack_micro_batch(slice, micro_batch, rank.source);
+}
+
+// The step's loss.
+double reduce(RankState& rank, double loss_share, std::int64_t step) {
+  const OperationScope scope({rank.trace, "sum gradients"}, OperationKind::kReduction);
+  all_reduce_gradients(rank.comm, rank.parameters.flat_gradients(), rank.options.bucket_bytes,
+                       step);
+  return sum_over_ranks(rank.comm, loss_share, step);
+}
+
+double norm_of_gradients(const RankState& rank) {
+  const OperationScope scope({rank.trace, "gradient norm"}, OperationKind::kOptimizer);
+  return global_norm(rank.parameters.flat_gradients());
+}
+
 }  // namespace
 
 StepOutcome train_step(RankState& rank, const PlanSlice& slice, PhaseClock& clock) {
   StepOutcome outcome;
   clock.enter(Phase::kOptimizer);
-  rank.parameters.zero_gradients();
+  zero_gradients(rank);
   double loss_share = 0;
   for (const MicroBatch& micro_batch : slice.micro_batches) {
     clock.enter(Phase::kData);
-    const PackedMicroBatch batch = pack_micro_batch(slice, micro_batch, rank.source);
+    const PackedMicroBatch batch = pack(rank, slice, micro_batch);
     const AttentionLayout layout = make_attention_layout(slice, micro_batch);
     const RingContext ring{.comm = &rank.comm, .step = slice.step};
     clock.enter(Phase::kForward);
@@ -40,12 +64,10 @@ StepOutcome train_step(RankState& rank, const PlanSlice& slice, PhaseClock& cloc
   }
 
   clock.enter(Phase::kReduce);
-  const at::Tensor& gradients = rank.parameters.flat_gradients();
-  all_reduce_gradients(rank.comm, gradients, rank.options.bucket_bytes, slice.step);
-  outcome.loss = sum_over_ranks(rank.comm, loss_share, slice.step);
+  outcome.loss = reduce(rank, loss_share, slice.step);
 
   clock.enter(Phase::kOptimizer);
-  outcome.grad_norm = global_norm(gradients);
+  outcome.grad_norm = norm_of_gradients(rank);
   outcome.lr = rank.schedule.at(rank.optimizer.num_updates());
   outcome.skipped =
       slice.total_weight == 0 || !std::isfinite(outcome.grad_norm) || !std::isfinite(outcome.loss);
@@ -59,6 +81,7 @@ StepOutcome train_step(RankState& rank, const PlanSlice& slice, PhaseClock& cloc
     }
   } else {
     const double scale = clip_scale(outcome.grad_norm, rank.options.clip_grad);
+    const OperationScope scope({rank.trace, "adamw"}, OperationKind::kOptimizer);
     rank.optimizer.update(rank.parameters, outcome.lr, scale);
   }
   if (slice.total_weight == 0) {

@@ -24,7 +24,8 @@ struct RankState {
   AdamW& optimizer;
   LearningRateSchedule schedule;
   TrainStepOptions options;
-  std::int64_t skipped_steps = 0;  // steps without a target or with a non-finite gradient
+  OperationTrace* trace = nullptr;  // may be null
+  std::int64_t skipped_steps = 0;   // steps without a target or with a non-finite gradient
 };
 
 struct StepOutcome {

@@ -78,6 +78,7 @@ class RankRun {
 
   LoopEnd run() {
     loop_.stop_requested = stop_requested;
+    loop_.trace_step = job_.trace_step;
     if (comm_.rank() == kHead) open_folder();
     bool loads = !loop_.load_from.empty();
     share_start(comm_, loop_.start, loads);
@@ -99,6 +100,7 @@ class RankRun {
                     "'{}' is at step {} already, train.steps is {}; raise it to train on, or "
                     "choose another train.out",
                     start.point.checkpoint.string(), start.position.step, config.train.steps);
+    check_trace_step(start.position.step);
     feed_ = setup_.make_feed(std::move(start.order), start.position.step);
     folder_ = std::make_unique<RunFolder>(setup_, start.position.step, job_.save_plans);
     last_ = start.position;
@@ -114,12 +116,25 @@ class RankRun {
     listen();
   }
 
+  void check_trace_step(std::int64_t first_step) const {
+    const std::int64_t last_step = setup_.config().train.steps - 1;
+    const std::int64_t step = job_.trace_step;
+    WEFT_USER_CHECK(step < 0 || (step >= first_step && step <= last_step),
+                    "--trace {}: this run has steps {} to {}; choose one of them", step, first_step,
+                    last_step);
+  }
+
   void listen() {
     loop_.on_plan = [this](const StepPlan& plan) { folder_->on_plan(plan); };
     loop_.on_step = [this](const StepMetrics& metrics) {
       folder_->on_step(metrics);
       last_.step = metrics.step + 1;
       last_.num_updates = last_.step - metrics.skipped_steps;
+    };
+    loop_.on_trace = [this](std::int64_t step, std::span<const RankTrace> ranks) {
+      const std::string path = folder_->on_trace(step, ranks).string();
+      fmt::print("trace   step {}, mean of {} ranks; operations: {}\n{}", step, ranks.size(), path,
+                 breakdown(ranks, loop_.peak_flops_per_s / static_cast<double>(ranks.size())));
     };
     loop_.on_saved = [this](const RunPosition& position, double elapsed_s) {
       fmt::print("saved   {} in {:.2f} s\n",

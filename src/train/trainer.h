@@ -18,7 +18,8 @@ namespace weft {
 struct TrainingJob {
   TrainConfig config;  // train.ranks: 0 or what the launcher says, when one started this process
   std::string replay;  // plan file or folder of plans; empty: plan
-  bool save_plans = false;  // write every step's plan to OUT/plans
+  bool save_plans = false;       // write every step's plan to OUT/plans
+  std::int64_t trace_step = -1;  // record every operation of this step in OUT/trace; -1: of none
   Allowances allowances;
 };
 

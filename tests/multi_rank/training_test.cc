@@ -311,6 +311,59 @@ TEST(Training, TimeFieldsAddUpAndCountsFollowFromThePlan) {
   run_step_loop(loop, data.source, feed);
 }
 
+// Per token and layer 6 FLOPs for each weight, the head's for each target, 7 products over the
+// pairs.
+double expected_flops(const std::vector<SequenceSpec>& sequences, OperationKind kind) {
+  const ModelConfig model = tiny_model();
+  const double query_size = static_cast<double>(model.num_heads * model.head_dim);
+  const double kv_size = static_cast<double>(model.num_kv_heads * model.head_dim);
+  const double hidden = static_cast<double>(model.hidden_size);
+  const double layer_weights =
+      hidden * (2 * query_size + 2 * kv_size + 3 * static_cast<double>(model.intermediate_size));
+  double flops = 0;
+  for (const SequenceSpec& sequence : sequences) {
+    const double tokens = static_cast<double>(sequence.tokens.value());
+    const double pairs = static_cast<double>(causal_work({0, sequence.tokens.value()}));
+    const double layers = static_cast<double>(model.num_layers);
+    flops += kind == OperationKind::kAttention
+                 ? layers * 7 * 2 * query_size * pairs
+                 : 6 * layers * layer_weights * tokens +
+                       6 * hidden * static_cast<double>(model.vocab_size * sequence.num_targets);
+  }
+  return flops;
+}
+
+TEST(Training, ATracedStepChangesNothingAndItsFlopsAreThoseOfTheFormula) {
+  const FiftySteps data;
+  const auto planner = strategy_planner("hdp", 3, Tokens(21));
+  StepsFeed plain(data.steps, planner), traced(data.steps, planner);
+  StepLoop loop = tiny_loop(3, at::kDouble, 6);
+  const auto expected = losses_of(loop, data.source, plain);
+  loop.trace_step = 4;
+  int num_traces = 0;
+  loop.on_trace = [&](std::int64_t step, std::span<const RankTrace> ranks) {
+    ++num_traces;
+    EXPECT_EQ(step, 4);
+    ASSERT_EQ(ranks.size(), 3U);
+    std::array<KindTotals, kOperationKindNames.size()> sums;
+    for (const RankTrace& rank : ranks) {
+      double own_s = 0;
+      for (std::size_t k = 0; k < sums.size(); ++k) {
+        own_s += rank.kinds[k].own_s;
+        sums[k].flops += rank.kinds[k].flops;
+        sums[k].count += rank.kinds[k].count;
+      }
+      EXPECT_LE(own_s, rank.step_s);
+    }
+    for (const OperationKind kind : {OperationKind::kProduct, OperationKind::kAttention}) {
+      EXPECT_EQ(sums[static_cast<std::size_t>(kind)].flops, expected_flops(data.steps[4], kind));
+    }
+    for (const KindTotals& kind : sums) EXPECT_GT(kind.count, 0);
+  };
+  EXPECT_EQ(losses_of(loop, data.source, traced), expected);
+  EXPECT_EQ(num_traces, 1);
+}
+
 TEST(Training, APlannerErrorReachesTheCallerFromTheBackgroundThread) {
   const FiftySteps data;
   StepsFeed feed(data.steps, [](std::vector<SequenceSpec>, std::int64_t step) -> StepPlan {

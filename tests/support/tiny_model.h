@@ -49,7 +49,7 @@ struct TinyModel {
       : config(model_config),
         parameters(config, dtype),
         kernel(make_attention_kernel(kernel_name)),
-        decoder(config, parameters, *kernel, recompute) {
+        decoder(config, parameters, *kernel, {.recompute = recompute}) {
     randomise(parameters, 11);
   }
 

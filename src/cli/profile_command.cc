@@ -1,0 +1,118 @@
+#include "cli/profile_command.h"
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "comm/launch_place.h"
+#include "comm/mpi/mpi_world.h"
+#include "comm/thread/thread_world.h"
+#include "corpus/corpus.h"
+#include "train/config.h"
+#include "train/profile.h"
+#include "train/run_setup.h"
+
+namespace weft {
+namespace {
+
+// Ranks that only wait for the measuring one must not give up before it is done.
+constexpr std::chrono::nanoseconds kWaitLimit = std::chrono::hours(2);
+
+struct ProfileArguments {
+  std::string config;
+  std::string out;
+  double seconds = 60;
+};
+
+ProfileOptions make_options(const ProfileArguments& arguments,
+                            const std::vector<std::string>& rest) {
+  TrainConfig config = load_train_config(arguments.config, parse_overrides(rest));
+  if (config.model.vocab_size == 0) {
+    config.model.vocab_size = Corpus(config.data.corpus).description().tokenizer.vocab_size;
+  }
+  check_model_config(config.model);
+  return {.model = config.model,
+          .dtype = parse_dtype(config.train.dtype, "train.dtype"),
+          .attention = config.train.attention,
+          .recompute = parse_recompute(config.memory.recompute),
+          .threads_per_rank = settle_threads(config, static_cast<std::int32_t>(config.train.ranks)),
+          .capacity = config.plan.capacity,
+          .seconds = arguments.seconds};
+}
+
+void print_batch(const ProfiledBatch& batch) {
+  fmt::print("{:>6} x {:<8}{:>12.2f} ms{:>12.2f} ms{:>6} runs\n", batch.num_sequences,
+             batch.tokens_each, 1e3 * batch.median.forward_s, 1e3 * batch.median.backward_s,
+             batch.num_runs);
+  std::fflush(stdout);
+}
+
+void print_fit(const Profile& profile) {
+  const CostModel& cost = profile.cost;
+  fmt::print("\nhop of K and V, both ways at once\n");
+  for (const HopSample& hop : profile.hops) {
+    fmt::print(
+        "{:>17}{:>12.3f} ms{:>12.2f} GB/s\n", hop.tokens, 1e3 * hop.seconds,
+        1e-9 * cost.kv_bytes_per_token * static_cast<double>(hop.tokens.value()) / hop.seconds);
+  }
+  fmt::print(
+      "\nper layer forward: {:.4g} ns a pair, {:.4g} ns a token, {:.4g} ns a micro-batch; backward "
+      "{:.3f} times that\n"
+      "hop: {:.4g} ns a token and {:.4g} ns\n"
+      "the fit is off by {:.1f} % (mean) and {:.1f} % (worst) for micro-batches, {:.1f} % and "
+      "{:.1f} "
+      "% for hops\n",
+      cost.attention_ns_per_pair, cost.linear_ns_per_token, cost.fixed_ns, cost.backward_ratio,
+      cost.hop_ns_per_token, cost.hop_fixed_ns, 100 * profile.compute_fit.mean_abs_error,
+      100 * profile.compute_fit.worst_abs_error, 100 * profile.hop_fit.mean_abs_error,
+      100 * profile.hop_fit.worst_abs_error);
+}
+
+void run_rank(const ProfileArguments& arguments, const ProfileOptions& options,
+              Communicator& comm) {
+  set_compute_threads(options.threads_per_rank);
+  const bool reports = comm.rank() == Rank(0);
+  if (reports) fmt::print("sequences x tokens    forward       backward\n");
+  const Profile profile = profile_machine(options, comm, print_batch);
+  if (!reports) return;
+  print_fit(profile);
+  save_cost_model(arguments.out, profile.cost);
+  fmt::print("wrote   {}; train with --plan.cost {}\n", arguments.out, arguments.out);
+}
+
+void run_profile(const ProfileArguments& arguments, const std::vector<std::string>& rest) {
+  const ProfileOptions options = make_options(arguments, rest);
+  prepare_process(options.threads_per_rank);
+  const auto body = [&](Communicator& comm) { run_rank(arguments, options, comm); };
+  const LaunchPlace place = find_launch_place([](const char* name) { return std::getenv(name); });
+  if (place.launcher == Launcher::kNone) {
+    run_thread_ranks({.num_ranks = 2, .wait_limit = kWaitLimit}, body);
+  } else {
+    run_mpi_rank({.wait_limit = kWaitLimit}, body);
+  }
+}
+
+}  // namespace
+
+void add_profile_command(CLI::App& app) {
+  auto arguments = std::make_shared<ProfileArguments>();
+  CLI::App* command = app.add_subcommand(
+      "profile",
+      "Measure this machine with a model of this configuration; writes a cost file for plan.cost");
+  command->add_option("--config", arguments->config, "Configuration file (TOML), as for train")
+      ->required();
+  command->add_option("--out", arguments->out, "Cost file to write (JSON)")->required();
+  command->add_option("--seconds", arguments->seconds, "About how long to measure")
+      ->check(CLI::Range(0.1, 86400.0));
+  command->allow_extras();
+  command->footer(
+      "Uses model, train.dtype, train.attention, train.threads_per_rank, memory.recompute and "
+      "plan.capacity of the configuration; each can be given as --section.key VALUE.\nHops are "
+      "timed "
+      "between two threads, or between two processes when started by mpirun -n 2.");
+  command->callback([command, arguments] { run_profile(*arguments, command->remaining()); });
+}
+
+}  // namespace weft

@@ -1,0 +1,123 @@
+#include "cost/cost_fit.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/random.h"
+
+namespace weft {
+namespace {
+
+// Times of a made-up machine: a, b, c per layer forward in seconds, backward `ratio` times that.
+struct Machine {
+  double a = 3e-10, b = 2e-6, c = 4e-5, ratio = 2.25;
+  int layers = 6;
+
+  MicroBatchSample sample(std::int64_t count, std::int64_t length, double factor = 1) const {
+    const std::int64_t tokens = count * length;
+    const std::int64_t work = count * (length * (length + 1) / 2);
+    const double layer = a * static_cast<double>(work) + b * static_cast<double>(tokens) + c;
+    return {.tokens = Tokens(tokens),
+            .work = work,
+            .forward_s = factor * layers * layer,
+            .backward_s = factor * layers * ratio * layer};
+  }
+  std::vector<MicroBatchSample> grid() const {
+    std::vector<MicroBatchSample> samples;
+    for (const std::int64_t tokens : {64, 512, 4096, 16384}) {
+      for (const std::int64_t count : {1, 4, 16}) samples.push_back(sample(count, tokens / count));
+    }
+    return samples;
+  }
+  CostModel cost() const {
+    CostModel model;
+    model.num_layers = layers;
+    return model;
+  }
+};
+
+void expect_coefficients(const CostModel& cost, const Machine& machine, double tolerance) {
+  EXPECT_NEAR(cost.attention_ns_per_pair, 1e9 * machine.a, tolerance * (1e9 * machine.a) + 1e-9);
+  EXPECT_NEAR(cost.linear_ns_per_token, 1e9 * machine.b, tolerance * (1e9 * machine.b) + 1e-9);
+  EXPECT_NEAR(cost.fixed_ns, 1e9 * machine.c, tolerance * (1e9 * machine.c) + 1e-9);
+  EXPECT_NEAR(cost.backward_ratio, machine.ratio, tolerance * machine.ratio);
+}
+
+TEST(CostFit, FindsTheCoefficientsThatMadeTheTimes) {
+  for (const Machine& machine : {Machine{}, Machine{.a = 1e-8}, Machine{.b = 0},
+                                 Machine{.a = 0, .c = 0}, Machine{.c = 0.5, .layers = 1}}) {
+    CostModel cost = machine.cost();
+    const FitQuality quality = fit_compute(machine.grid(), cost);
+    expect_coefficients(cost, machine, 1e-6);
+    EXPECT_LT(quality.worst_abs_error, 1e-6);
+    EXPECT_EQ(quality.relative_errors.size(), machine.grid().size());
+  }
+}
+
+TEST(CostFit, NoiseMovesTheCoefficientsLittleAndShowsInTheQuality) {
+  const RandomStream random(8, "noise");
+  const Machine machine;
+  std::vector<MicroBatchSample> samples;
+  std::uint64_t draw = 0;
+  for (const std::int64_t tokens : {64, 256, 1024, 4096, 16384}) {
+    for (const std::int64_t count : {1, 2, 8, 16}) {
+      samples.push_back(
+          machine.sample(count, tokens / count, 0.97 + 0.06 * random.uniform(draw++)));
+    }
+  }
+  CostModel cost = machine.cost();
+  const FitQuality quality = fit_compute(samples, cost);
+  expect_coefficients(cost, machine, 0.06);
+  EXPECT_GT(quality.mean_abs_error, 0.003);
+  EXPECT_LT(quality.worst_abs_error, 0.06);
+}
+
+TEST(CostFit, NeverGivesANegativeCoefficient) {
+  // Times that fall with the fixed part: unconstrained, c would be below 0.
+  std::vector<MicroBatchSample> samples;
+  for (const std::int64_t tokens : {64, 512, 4096}) {
+    const double t = static_cast<double>(tokens);
+    samples.push_back({.tokens = Tokens(tokens),
+                       .work = tokens * (tokens + 1) / 2,
+                       .forward_s = 1e-6 * t - 3e-5,
+                       .backward_s = 2e-6 * t});
+  }
+  CostModel cost;
+  const FitQuality quality = fit_compute(samples, cost);
+  EXPECT_GE(cost.attention_ns_per_pair, 0);
+  EXPECT_GE(cost.linear_ns_per_token, 0);
+  EXPECT_EQ(cost.fixed_ns, 0);
+  EXPECT_GT(quality.worst_abs_error, 0.01);
+}
+
+TEST(CostFit, FindsAHopsTwoCoefficients) {
+  std::vector<HopSample> samples;
+  for (const std::int64_t tokens : {0, 1, 64, 1024, 16384}) {
+    samples.push_back({Tokens(tokens), 2e-5 + 3e-7 * static_cast<double>(tokens)});
+  }
+  CostModel cost;
+  EXPECT_LT(fit_hop(samples, cost).worst_abs_error, 1e-9);
+  EXPECT_NEAR(cost.hop_fixed_ns, 2e4, 1e-3);
+  EXPECT_NEAR(cost.hop_ns_per_token, 300, 1e-5);
+}
+
+TEST(CostFit, RefusesWhatCannotBeFitted) {
+  const Machine machine;
+  CostModel cost = machine.cost();
+  EXPECT_THROW(fit_compute({}, cost), UserError);
+  const std::vector<MicroBatchSample> alike(5, machine.sample(2, 64));
+  EXPECT_THROW(fit_compute(alike, cost), UserError);
+  auto broken = machine.grid();
+  broken[1].forward_s = broken[1].backward_s = 0;
+  EXPECT_THROW(fit_compute(broken, cost), UserError);
+  broken[1].forward_s = std::nan("");
+  EXPECT_THROW(fit_compute(broken, cost), UserError);
+  EXPECT_THROW(fit_hop({}, cost), UserError);
+  const std::vector<HopSample> one_size(3, HopSample{Tokens(64), 1e-4});
+  EXPECT_THROW(fit_hop(one_size, cost), UserError);
+}
+
+}  // namespace
+}  // namespace weft

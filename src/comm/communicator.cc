@@ -24,6 +24,10 @@ std::string describe(const OpLabel& label) {
   return text;
 }
 
+std::chrono::nanoseconds Communicator::now() const {
+  return std::chrono::steady_clock::now().time_since_epoch();
+}
+
 std::string_view channel_name(Channel channel) {
   switch (channel) {
     case Channel::kRing:

@@ -13,7 +13,7 @@
 // that rank's reason.
 //
 // A Communicator belongs to one rank; its methods may be called from one thread at a time.
-// Transports: thread (this module), mpi, later nccl and tcp. All pass
+// Transports: thread and virtual (this module), mpi, later nccl and tcp. All pass
 // tests/support/comm_conformance.h.
 #pragma once
 
@@ -96,7 +96,7 @@ class Communicator {
   virtual ~Communicator() = default;
   virtual Rank rank() const = 0;
   virtual std::int32_t size() const = 0;
-  virtual std::string_view transport() const = 0;  // "thread", "mpi"
+  virtual std::string_view transport() const = 0;  // "thread", "virtual", "mpi"
 
   virtual Handle exchange(Channel channel, const OpLabel& label, std::span<const SendOp> sends,
                           std::span<const RecvOp> recvs) = 0;
@@ -107,6 +107,9 @@ class Communicator {
 
   virtual ChannelStats stats(Channel channel) const = 0;
   virtual std::chrono::nanoseconds wait_limit() const = 0;
+  // The clock by which this rank's time is measured: the system's steady clock, but for virtual
+  // ranks (virtual/virtual_world.h).
+  virtual std::chrono::nanoseconds now() const;
 };
 
 }  // namespace weft

@@ -18,5 +18,7 @@ struct ComputePeak {
 // can use. Takes about 0.2 s.
 ComputePeak measure_compute_peak(at::ScalarType dtype, std::int32_t num_ranks,
                                  std::int32_t threads_per_rank);
+// Of virtual ranks (comm/virtual/virtual_world.h): as if each had a core.
+ComputePeak measure_virtual_peak(at::ScalarType dtype, std::int32_t num_ranks);
 
 }  // namespace weft

@@ -18,13 +18,13 @@ bool computes(Phase phase) { return phase == Phase::kForward || phase == Phase::
 void PhaseClock::start(Phase first) {
   times_ = StepTimes();
   phase_ = first;
-  step_start_ = phase_start_ = Clock::now();
+  step_start_ = phase_start_ = comm_.now();
   phase_cpu_start_s_ = thread_cpu_seconds();
   blocked_at_phase_start_ = comm_.stats(Channel::kRing).blocked;
 }
 
 void PhaseClock::close_phase() {
-  const auto now = Clock::now();
+  const auto now = comm_.now();
   const double elapsed_s = std::chrono::duration<double>(now - phase_start_).count();
   const double cpu_s = thread_cpu_seconds();
   const Nanoseconds blocked = comm_.stats(Channel::kRing).blocked;

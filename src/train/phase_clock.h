@@ -34,14 +34,13 @@ class PhaseClock {
   StepTimes stop();
 
  private:
-  using Clock = std::chrono::steady_clock;
   void close_phase();
 
   const Communicator& comm_;
   StepTimes times_;
   Phase phase_ = Phase::kPlan;
-  Clock::time_point step_start_;
-  Clock::time_point phase_start_;
+  std::chrono::nanoseconds step_start_{};
+  std::chrono::nanoseconds phase_start_{};
   double phase_cpu_start_s_ = 0;
   Nanoseconds blocked_at_phase_start_;
 };

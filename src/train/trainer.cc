@@ -104,8 +104,9 @@ class RankRun {
     feed_ = setup_.make_feed(std::move(start.order), start.position.step);
     folder_ = std::make_unique<RunFolder>(setup_, start.position.step, job_.save_plans);
     last_ = start.position;
-    const ComputePeak peak =
-        measure_compute_peak(loop_.dtype, loop_.num_ranks, loop_.threads_per_rank);
+    const ComputePeak peak = job_.virtual_link ? measure_virtual_peak(loop_.dtype, loop_.num_ranks)
+                                               : measure_compute_peak(loop_.dtype, loop_.num_ranks,
+                                                                      loop_.threads_per_rank);
     loop_.peak_flops_per_s = peak.flops_per_s;
     fmt::print("{}\n", setup_.effective_config());
     setup_.print_start(peak);
@@ -169,22 +170,46 @@ void check_same_setup(Communicator& comm, const RunSetup& setup) {
   }
 }
 
+// A virtual rank's clock sees its own thread alone.
+TrainConfig with_one_thread(TrainConfig config) {
+  WEFT_USER_CHECK(
+      config.train.threads_per_rank <= 1,
+      "train.threads_per_rank is {}, but virtual ranks compute on one thread each; set 1 "
+      "or 0",
+      config.train.threads_per_rank);
+  config.train.threads_per_rank = 1;
+  return config;
+}
+
+std::string describe_ranks(const TrainingJob& job) {
+  if (!job.virtual_link) return fmt::format("{} threads of one process", job.config.train.ranks);
+  return fmt::format(
+      "{} virtual ranks, links of {:.4g} GB/s and {:.4g} us (times are the ranks' own)",
+      job.config.train.ranks, 1e-9 * job.virtual_link->bytes_per_second,
+      1e-3 * static_cast<double>(job.virtual_link->latency.count()));
+}
+
 }  // namespace
 
 LoopEnd run_training(const TrainingJob& job) {
   const auto num_ranks = static_cast<std::int32_t>(job.config.train.ranks);
-  const RunSetup setup(job.config,
-                       {.num_ranks = num_ranks,
-                        .ranks_on_host = num_ranks,
-                        .description = fmt::format("{} threads of one process", num_ranks)},
-                       job.replay);
+  const RunSetup setup(
+      job.virtual_link ? with_one_thread(job.config) : job.config,
+      {.num_ranks = num_ranks, .ranks_on_host = num_ranks, .description = describe_ranks(job)},
+      job.replay);
   prepare_process(setup.threads_per_rank());
   LoopEnd end = LoopEnd::kFinished;
-  run_thread_ranks({.num_ranks = num_ranks, .wait_limit = wait_limit(job.config.comm)},
-                   [&](Communicator& comm) {
-                     const LoopEnd own = RankRun(setup, job, comm).run();
-                     if (comm.rank() == kHead) end = own;
-                   });
+  const auto body = [&](Communicator& comm) {
+    const LoopEnd own = RankRun(setup, job, comm).run();
+    if (comm.rank() == kHead) end = own;
+  };
+  const auto limit = wait_limit(job.config.comm);
+  if (job.virtual_link) {
+    run_virtual_ranks({.num_ranks = num_ranks, .link = *job.virtual_link, .wait_limit = limit},
+                      body);
+  } else {
+    run_thread_ranks({.num_ranks = num_ranks, .wait_limit = limit}, body);
+  }
   return end;
 }
 

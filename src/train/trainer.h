@@ -5,10 +5,12 @@
 // the newest whole checkpoint, on whatever ranks and transport it is started with.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "comm/launch_place.h"
+#include "comm/virtual/virtual_world.h"
 #include "train/config.h"
 #include "train/resume.h"
 #include "train/step_loop.h"
@@ -21,6 +23,9 @@ struct TrainingJob {
   bool save_plans = false;       // write every step's plan to OUT/plans
   std::int64_t trace_step = -1;  // record every operation of this step in OUT/trace; -1: of none
   Allowances allowances;
+  // Ranks as virtual ranks joined by such links: all times of the run are those of their own
+  // clocks. Only with ranks as threads, of one compute thread each.
+  std::optional<VirtualLink> virtual_link;
 };
 
 // All ranks as threads of this process. Throws UserError, CommError, IoError or InternalError; OUT

@@ -299,7 +299,8 @@ TEST_P(CommConformance, StatsCountMessagesAndBytesPerChannel) {
     const ChannelStats ring = comm.stats(Channel::kRing);
     EXPECT_EQ(ring.messages_sent, comm.size());
     EXPECT_EQ(ring.bytes_sent, Bytes((100 + comm.rank().value()) * comm.size()));
-    EXPECT_GT(ring.blocked, 0_ns);
+    // A message to oneself may take no time at all.
+    EXPECT_GE(ring.blocked, comm.size() > 1 ? 1_ns : 0_ns);
     EXPECT_EQ(comm.stats(Channel::kReduce).messages_sent, 0);
     EXPECT_EQ(comm.stats(Channel::kReduce).bytes_sent, 0_B);
     EXPECT_EQ(comm.stats(Channel::kControl).blocked, 0_ns);

@@ -29,7 +29,8 @@ int main(int argc, char** argv) {
     weft::log_error("{}", error.what());
     return 2;
   }
-  CLI::App app("The data plane of Weft: trains and profiles. Usually started by weft.", "weft-engine");
+  CLI::App app("The data plane of Weft: trains and profiles. Usually started by weft.",
+               "weft-engine");
   app.set_version_flag("--version", weft::version_text("weft-engine"));
   app.require_subcommand(1);
   weft::add_train_command(app);

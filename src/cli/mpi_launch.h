@@ -1,7 +1,7 @@
 // `weft train --launch mpi --ranks N ...`: starts mpirun with N processes on this host, each
 // `weft train ...` again, which becomes weft-engine, and stays as their parent, so that signals
-// mean the same as with threads: SIGTERM, SIGUSR1, SIGHUP and the first SIGINT let the ranks finish the
-// step, save and end with 75; a second SIGINT ends them at once. Returns the job's exit code.
+// mean the same as with threads: SIGTERM, SIGUSR1, SIGHUP and the first SIGINT let the ranks finish
+// the step, save and end with 75; a second SIGINT ends them at once. Returns the job's exit code.
 #pragma once
 
 #include <string>

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "cli/link_options.h"
 #include "comm/launch_place.h"
 #include "comm/mpi/mpi_world.h"
 #include "comm/thread/thread_world.h"
@@ -24,6 +25,7 @@ struct ProfileArguments {
   std::string config;
   std::string out;
   double seconds = 60;
+  LinkArguments link;
 };
 
 ProfileOptions make_options(const ProfileArguments& arguments,
@@ -87,7 +89,15 @@ void run_profile(const ProfileArguments& arguments, const std::vector<std::strin
   prepare_process(options.threads_per_rank);
   const auto body = [&](Communicator& comm) { run_rank(arguments, options, comm); };
   const LaunchPlace place = find_launch_place([](const char* name) { return std::getenv(name); });
-  if (place.launcher == Launcher::kNone) {
+  if (arguments.link.given()) {
+    WEFT_USER_CHECK(
+        place.launcher == Launcher::kNone,
+        "--link-bandwidth and --link-latency are for virtual ranks, but {} started this "
+        "process; leave them out to time the real link, or start without a launcher",
+        to_string(place.launcher));
+    run_virtual_ranks(
+        {.num_ranks = 2, .link = parse_link(arguments.link), .wait_limit = kWaitLimit}, body);
+  } else if (place.launcher == Launcher::kNone) {
     run_thread_ranks({.num_ranks = 2, .wait_limit = kWaitLimit}, body);
   } else {
     run_mpi_rank({.wait_limit = kWaitLimit}, body);
@@ -106,6 +116,7 @@ void add_profile_command(CLI::App& app) {
   command->add_option("--out", arguments->out, "Cost file to write (JSON)")->required();
   command->add_option("--seconds", arguments->seconds, "About how long to measure")
       ->check(CLI::Range(0.1, 86400.0));
+  add_link_options(*command, arguments->link, "Time hops over the link of virtual ranks");
   command->allow_extras();
   command->footer(
       "Uses model, train.dtype, train.attention, train.threads_per_rank, memory.recompute and "

@@ -1,15 +1,13 @@
 #include "cli/train_command.h"
 
-#include <charconv>
-#include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "cli/link_options.h"
 #include "train/config.h"
 #include "train/trainer.h"
 
@@ -23,65 +21,22 @@ struct TrainArguments {
   bool save_plans = false;
   std::int64_t trace_step = -1;
   std::int64_t virtual_ranks = 0;  // 0: not given
-  std::string link_bandwidth;
-  std::string link_latency;
+  LinkArguments link;
   std::vector<std::string> allow;
 };
 
 // Stopped on request before its last step; started again, it goes on. EX_TEMPFAIL of sysexits.h.
 constexpr int kExitStopped = 75;
 
-// "10G", "2.5e9": bytes per second.
-double parse_bandwidth(const std::string& text) {
-  if (text.empty()) return VirtualLink{}.bytes_per_second;
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
-  const double factor = unit.empty()  ? 1
-                        : unit == "K" ? 1e3
-                        : unit == "M" ? 1e6
-                        : unit == "G" ? 1e9
-                                      : 0;
-  WEFT_USER_CHECK(
-      error == std::errc() && factor > 0 && value > 0,
-      "--link-bandwidth is '{}'; expected bytes per second above 0, such as 1.25e9, 500M "
-      "or 10G (decimal)",
-      text);
-  return value * factor;
-}
-
-// "20us", "1.5ms", "300ns", "0".
-std::chrono::nanoseconds parse_latency(const std::string& text) {
-  if (text.empty()) return VirtualLink{}.latency;
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
-  const double ns = unit == "ns"   ? 1
-                    : unit == "us" ? 1e3
-                    : unit == "ms" ? 1e6
-                    : unit == "s"  ? 1e9
-                                   : 0;
-  constexpr double kMost = 3600e9;
-  WEFT_USER_CHECK(
-      error == std::errc() && value >= 0 && value * ns <= kMost &&
-          (ns > 0 || (value == 0 && unit.empty())),
-      "--link-latency is '{}'; expected a time of at most an hour with its unit, such as "
-      "20us, 1.5ms or 300ns",
-      text);
-  return std::chrono::nanoseconds(std::llround(value * ns));
-}
-
 std::optional<VirtualLink> virtual_link(const TrainArguments& arguments) {
-  const bool has_link = !arguments.link_bandwidth.empty() || !arguments.link_latency.empty();
-  WEFT_USER_CHECK(arguments.virtual_ranks > 0 || !has_link,
+  WEFT_USER_CHECK(arguments.virtual_ranks > 0 || !arguments.link.given(),
                   "--link-bandwidth and --link-latency describe the links of virtual ranks; give "
                   "--virtual-ranks N as well");
   if (arguments.virtual_ranks == 0) return std::nullopt;
   WEFT_USER_CHECK(arguments.ranks == 0 || arguments.ranks == arguments.virtual_ranks,
                   "--ranks {} and --virtual-ranks {} differ; give one of them", arguments.ranks,
                   arguments.virtual_ranks);
-  return VirtualLink{.bytes_per_second = parse_bandwidth(arguments.link_bandwidth),
-                     .latency = parse_latency(arguments.link_latency)};
+  return parse_link(arguments.link);
 }
 
 TrainingJob make_job(const TrainArguments& arguments, const std::vector<std::string>& rest) {
@@ -173,10 +128,7 @@ void add_train_command(CLI::App& app) {
           "Ranks that compute one at a time, each with a clock that runs as if it had a core "
           "and a link of its own: what this run would take on N ranks")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 12));
-  command->add_option("--link-bandwidth", arguments->link_bandwidth,
-                      "Of virtual ranks: bytes per second, such as 1.25e9 or 10G (default)");
-  command->add_option("--link-latency", arguments->link_latency,
-                      "Of virtual ranks: such as 20us; default 10us");
+  add_link_options(*command, arguments->link, "Of virtual ranks");
   command->add_option("--allow", arguments->allow,
                       "Continue although it changes what the run does; data-order: which sequences "
                       "the next steps hold");

@@ -139,10 +139,10 @@ HopSample time_hop(Communicator& comm, Tokens tokens, double kv_bytes_per_token)
   const RecvOp recv{other, arriving.data(), Bytes(static_cast<std::int64_t>(bytes))};
   std::vector<double> seconds;
   for (int i = 0; i < kHopRuns; ++i) {
-    const double start = wall_seconds();
+    const auto start = comm.now();
     comm.exchange(Channel::kRing, {.operation = "profile hop", .hop = i}, {&send, 1}, {&recv, 1})
         .wait();
-    seconds.push_back(wall_seconds() - start);
+    seconds.push_back(std::chrono::duration<double>(comm.now() - start).count());
   }
   return {tokens, median(std::move(seconds))};
 }

@@ -1,10 +1,22 @@
 #include "model/cross_entropy.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/error.h"
 
 namespace weft {
+namespace {
+
+// The steps of at::logsumexp, but in the memory of the logits [R, V]; lse [R].
+void log_sum_exp_in_place(at::Tensor& logits, at::Tensor& lse) {
+  at::Tensor largest = logits.amax({1}, /*keepdim=*/true);  // [R, 1]
+  largest.masked_fill_(largest.abs() == std::numeric_limits<double>::infinity(), 0);
+  at::sum_out(lse, logits.sub_(largest).exp_(), {1});
+  lse.log_().add_(largest.squeeze(1));
+}
+
+}  // namespace
 
 at::Tensor CrossEntropyHead::logits(const at::Tensor& hidden) const {
   return at::mm(hidden, weight_.t());
@@ -22,12 +34,12 @@ double CrossEntropyHead::forward(const at::Tensor& hidden, const PackedMicroBatc
   double loss = 0;
   for (std::int64_t begin = 0; begin < num_targets; begin += chunk_rows_) {
     const std::int64_t size = std::min(chunk_rows_, num_targets - begin);
-    const at::Tensor chunk_logits =
+    at::Tensor chunk_logits =
         logits(hidden.index_select(0, saved.rows.narrow(0, begin, size)));  // [size, V]
-    at::Tensor lse = saved.lse.narrow(0, begin, size);
-    at::logsumexp_out(lse, chunk_logits, {1});
     const at::Tensor picked =
         chunk_logits.gather(1, saved.targets.narrow(0, begin, size).unsqueeze(1)).squeeze(1);
+    at::Tensor lse = saved.lse.narrow(0, begin, size);
+    log_sum_exp_in_place(chunk_logits, lse);
     const at::Tensor losses = at::sub(lse.to(at::kDouble), picked.to(at::kDouble));
     loss += losses.mul_(weights.narrow(0, begin, size)).sum().item<double>();
   }

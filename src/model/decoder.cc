@@ -4,15 +4,13 @@
 #include <vector>
 
 #include "base/error.h"
+#include "cost/memory_model.h"
 #include "memory/saved_layer.h"
 #include "model/cross_entropy.h"
 #include "model/decoder_layer.h"
 
 namespace weft {
 namespace {
-
-// Rows that have logits at a time: at a vocabulary of 128 Ki in fp32, half a GiB.
-inline constexpr std::int64_t kLossChunkRows = 1024;
 
 at::Tensor head_part(const ParameterSet& parameters, const ModelConfig& config, bool gradient) {
   const std::size_t index = parameters.index_of(
@@ -61,13 +59,16 @@ struct Decoder::Parts {
                    parameters.gradient(parameters.index_of("model.norm.weight")),
                    model_config.rms_norm_eps),
         head(head_part(parameters, config, false), head_part(parameters, config, true),
-             kLossChunkRows) {
+             loss_chunk_rows(config.vocab_size, parameters.flat_values().element_size())) {
     for (std::int64_t i = 0; i < config.num_layers; ++i) layers.emplace_back(config, parameters, i);
   }
 
   RotaryTable rotary_table(const PackedMicroBatch& batch) const {
     return make_rotary_table(batch.positions, config.head_dim, config.rope_theta, dtype);
   }
+
+  // From the loss to the gradient of the last layer's output [T, E]; frees what the head saved.
+  at::Tensor backward_head(ForwardState& state);
 
   ModelConfig config;
   const AttentionKernel& kernel;
@@ -79,6 +80,17 @@ struct Decoder::Parts {
   RmsNorm final_norm;
   CrossEntropyHead head;
 };
+
+at::Tensor Decoder::Parts::backward_head(ForwardState& state) {
+  const at::Tensor d_hidden =
+      head.backward(final_norm.forward(state.final_input, state.final_rstd), state.loss);  // [T, E]
+  final_norm.backward_weight(state.final_input, state.final_rstd, d_hidden);
+  at::Tensor d_x = final_norm.backward_input(state.final_input, state.final_rstd, d_hidden);
+  state.final_input.reset();
+  state.final_rstd.reset();
+  state.loss = {};
+  return d_x;
+}
 
 ForwardResult::ForwardResult() = default;
 ForwardResult::~ForwardResult() = default;
@@ -117,12 +129,7 @@ void Decoder::backward(ForwardResult&& result, const PackedMicroBatch& batch,
   WEFT_CHECK(result.state != nullptr, "backward needs what forward left, and only once");
   const std::unique_ptr<ForwardState> state = std::move(result.state);
   const LayerContext context{parts_->kernel, layout, state->rotary, ring};
-  const at::Tensor hidden = parts_->final_norm.forward(state->final_input, state->final_rstd);
-  const at::Tensor d_hidden = parts_->head.backward(hidden, state->loss);  // [T, E]
-  parts_->final_norm.backward_weight(state->final_input, state->final_rstd, d_hidden);
-  at::Tensor d_x =
-      parts_->final_norm.backward_input(state->final_input, state->final_rstd, d_hidden);
-  state->final_input.reset();
+  at::Tensor d_x = parts_->backward_head(*state);  // [T, E]
   for (std::size_t i = parts_->layers.size(); i-- > 0;) {
     SavedLayer saved = state->layers.take(static_cast<std::int64_t>(i));
     parts_->layers[i].restore(parts_->recompute, context, saved);

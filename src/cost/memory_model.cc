@@ -50,14 +50,17 @@ Letters letters_of(const MemoryShape& shape, const MicroBatchSize& size) {
           .ring = size.ring_rows * 2 * kv_size};
 }
 
-// Elements by what holds them.
+// Elements by what holds them, and rows and targets of the loss in bytes.
 struct Moment {
   std::string_view name;
   std::int64_t saved = 0;  // this layer's, beyond what its recompute mode keeps
   std::int64_t layer = 0;
   std::int64_t loss = 0;
   std::int64_t exchange = 0;
-  std::int64_t total() const { return saved + layer + loss + exchange; }
+  std::int64_t loss_id_bytes = 0;
+  std::int64_t bytes(std::int64_t element_bytes) const {
+    return element_bytes * (saved + layer + loss + exchange) + loss_id_bytes;
+  }
 };
 
 // Moments with every layer's activations in memory. `gone`: elements that a recompute mode threw
@@ -66,7 +69,8 @@ std::vector<Moment> moments_of(const Letters& n, std::int64_t gone) {
   // Norms keep their input and 1 / rms of each row; their backward makes its result and a product.
   constexpr std::int64_t kNormTemporaries = 2;
   const std::int64_t final_input = n.T * (n.E + 1);
-  const std::int64_t saved_loss = 2 * n.R;  // weights and lse; the ids are part of the batch
+  const std::int64_t saved_loss = 2 * n.R;  // weights and lse
+  const std::int64_t loss_id_bytes = 2 * kIdBytes * n.R;
   // Gradients that attention's backward finds: d_out, d_norm2 and d_middle, d_gate and d_up.
   const std::int64_t feed_forward = n.T * (3 * n.E + 2 * n.F);
   const std::int64_t heads = n.T * (n.Q + 2 * n.KV);  // d_q, d_k, d_v
@@ -74,10 +78,12 @@ std::vector<Moment> moments_of(const Letters& n, std::int64_t gone) {
       // logits become their own gradient; hidden and d_hidden of all rows and of the chunk
       {.name = "loss",
        .layer = final_input,
-       .loss = 2 * n.T * n.E + saved_loss + n.C * (n.V + 2 * n.E + 1)},
+       .loss = 2 * n.T * n.E + saved_loss + n.C * (n.V + 2 * n.E + 1),
+       .loss_id_bytes = loss_id_bytes},
       {.name = "final norm",
        .layer = final_input + n.T * n.E * (1 + kNormTemporaries),
-       .loss = saved_loss},
+       .loss = saved_loss,
+       .loss_id_bytes = loss_id_bytes},
       {.name = "feed-forward",
        .saved = gone,
        .layer = n.T * (2 * n.E + 2 * n.F + kNormTemporaries * n.E)},
@@ -136,15 +142,14 @@ MemoryParts predict_peak(const MemoryShape& shape, const MicroBatchSize& size) {
       std::ceil(static_cast<double>(kept) * resident_layers(shape.num_layers, size.offload_ratio)));
   const std::int64_t ids = n.T * (3 * kIdBytes + kWeightBytes);
   const std::vector<Moment> moments = moments_of(n, gone);
-  const Moment& worst =
-      *std::max_element(moments.begin(), moments.end(),
-                        [](const Moment& a, const Moment& b) { return a.total() < b.total(); });
-  const std::int64_t rows_of_loss = worst.loss > 0 ? 2 * kIdBytes * n.R : 0;  // rows, targets
+  const Moment& worst = *std::max_element(
+      moments.begin(), moments.end(),
+      [&](const Moment& a, const Moment& b) { return a.bytes(width) < b.bytes(width); });
   parts.moment = worst.name;
   parts.batch = Bytes(ids + n.T * n.D * width);
   parts.activations = Bytes(width * (activations + worst.saved));
   parts.layer = Bytes(width * worst.layer);
-  parts.loss = Bytes(width * worst.loss + rows_of_loss);
+  parts.loss = Bytes(width * worst.loss + worst.loss_id_bytes);
   parts.exchange = Bytes(width * worst.exchange);
 
   const Bytes tables(ids + rotary_bytes(n, width));

@@ -71,7 +71,11 @@ std::string what_would_fit(const TrainConfig& config, const MemoryBudget& budget
     MemoryShape shape = budget.shape;
     shape.recompute = static_cast<Recompute>(mode);
     if (shape.recompute < budget.shape.recompute) continue;
-    const auto capacity = largest_capacity(shape, budget.bytes, most);
+    auto capacity = largest_capacity(shape, budget.bytes, most);
+    if (capacity && shape.num_ranks == 1 && longest > *capacity) {
+      shape.num_ranks = 2;  // the ring that will then be needed takes memory too
+      capacity = largest_capacity(shape, budget.bytes, most);
+    }
     if (!capacity) continue;
     const std::int64_t ranks = ranks_needed(longest, *capacity);
     choices.push_back(fmt::format(

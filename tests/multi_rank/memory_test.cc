@@ -5,10 +5,14 @@
 // the bar.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 
+#include "base/error.h"
 #include "base/random.h"
 #include "cost/cpu_estimate.h"
+#include "memory/counting_allocator.h"
 #include "plan/planner.h"
 #include "tests/support/memory_source.h"
 #include "train/step_loop.h"
@@ -28,8 +32,8 @@ struct Setting {
   std::int32_t num_ranks = 1;
   std::string strategy = "hdp";
   Tokens capacity = Tokens(256);
-  Bytes budget;
-  std::vector<std::vector<std::int64_t>> steps;  // lengths
+  Bytes budget = Bytes(0);
+  std::vector<std::vector<std::int64_t>> steps = {};  // lengths
   double share_with_target = 1;
 };
 
@@ -180,6 +184,147 @@ TEST(MemoryModel, ThePredictedPeakOfRandomConfigurationsIsTheMeasuredOne) {
   }
   std::printf("measured / predicted over %d configurations: %.4f to %.4f\n",
               static_cast<int>(count), lowest, highest);
+}
+
+// Large enough that its tensors are blocks of the cache: 256 KiB and more.
+Setting budget_setting(std::int64_t num_steps, std::uint64_t seed) {
+  Setting setting{.model = {.vocab_size = 2000,
+                            .hidden_size = 128,
+                            .num_layers = 3,
+                            .num_heads = 4,
+                            .num_kv_heads = 2,
+                            .head_dim = 32,
+                            .intermediate_size = 256},
+                  .num_ranks = 2};
+  Draws draw(seed, "budget steps");
+  const Bytes at_capacity =
+      predict_peak(shape_of(setting), largest_micro_batch(shape_of(setting), Tokens(700))).total();
+  setting.budget = Bytes((at_capacity.value() * 10 + 8) / 9 + 1);
+  // What a run with plan.capacity = 0 would choose at 90 % of the budget.
+  setting.capacity =
+      largest_capacity(shape_of(setting), setting.budget * 9 / 10, Tokens(1 << 20)).value();
+  for (std::int64_t step = 0; step < num_steps; ++step) {
+    std::vector<std::int64_t> lengths;
+    for (std::int64_t left = 2 * setting.capacity.value() - 100; left > 0;) {
+      // Mostly short, some up to what only both ranks together hold.
+      const std::int64_t most = draw.between(0, 9) == 0 ? left : std::min<std::int64_t>(left, 300);
+      lengths.push_back(draw.between(1, most));
+      left -= lengths.back();
+    }
+    setting.steps.push_back(std::move(lengths));
+  }
+  return setting;
+}
+
+// Bar (case C097): steps of random lengths at 90 % of the budget never exceed it, and the memory of
+// the process does not grow: neither tensors nor blocks kept for reuse.
+TEST(MemoryBudget, C097RandomStepsAtNineTenthsOfTheBudgetNeverExceedIt) {
+  constexpr std::uint64_t kSeed = 97;
+  const std::int64_t num_steps = runs_long() ? 500 : 25;
+  const Setting setting = budget_setting(num_steps, kSeed);
+  EXPECT_EQ(setting.capacity, Tokens(700));
+  limit_large_blocks(setting.num_ranks * setting.budget);
+  const std::vector<StepMetrics> steps = run(setting);
+  limit_large_blocks(Bytes(0));
+  Bytes largest, resident_early, resident_late;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    ASSERT_LE(steps[i].peak_bytes, setting.budget) << "step " << i << ", seed " << kSeed;
+    ASSERT_LE(steps[i].peak_bytes, steps[i].predicted_peak_bytes + 64_KiB) << "step " << i;
+    largest = std::max(largest, steps[i].peak_bytes);
+    Bytes& resident = i < steps.size() / 5 ? resident_early : resident_late;
+    resident = std::max(resident, steps[i].resident_bytes);
+  }
+  EXPECT_GE(largest, setting.budget * 8 / 10);  // they were near it
+  std::printf("%zu steps: budget %s, largest peak %s, process at most %s early, %s later\n",
+              steps.size(), format_bytes(setting.budget).c_str(), format_bytes(largest).c_str(),
+              format_bytes(resident_early).c_str(), format_bytes(resident_late).c_str());
+}
+
+TEST(MemoryBudget, APlanOverTheBudgetIsRefusedBeforeItsStepAndNamed) {
+  Setting setting = budget_setting(3, 5);
+  const Bytes small =
+      predict_peak(shape_of(setting), largest_micro_batch(shape_of(setting), Tokens(400))).total();
+  setting.steps = {{300, 200}, {100, 50}, {1300}, {10}};
+  setting.budget = small;
+  MemorySource source;
+  LengthsFeed feed(setting, source);
+  StepLoop loop;
+  loop.model = setting.model;
+  loop.num_ranks = setting.num_ranks;
+  loop.num_steps = 4;
+  loop.memory = {.shape = shape_of(setting), .bytes = setting.budget};
+  std::int64_t steps_run = 0;
+  loop.on_step = [&](const StepMetrics&) { ++steps_run; };
+  try {
+    run_step_loop(loop, source, feed);
+    FAIL() << "650 tokens were run in the memory of 400";
+  } catch (const UserError& error) {
+    const std::string message = error.what();
+    for (const char* part : {"micro-batch 0 of rank 0", "step 2", "650 tokens",
+                             "memory.budget_bytes", "activations", "exchange"}) {
+      EXPECT_NE(message.find(part), std::string::npos) << part << " in " << message;
+    }
+  }
+  EXPECT_EQ(steps_run, 2);
+}
+
+std::array<std::int64_t, kNumPhases> allocations_of(const StepMetrics& step) {
+  return step.times.allocations;
+}
+
+// Bar: allocations in a steady step are constant.
+TEST(Allocations, StepsOfOneShapeMakeTheSameTensorsAndOnlyWhereTheyCompute) {
+  for (const std::int32_t num_ranks : {1, 2, 3}) {
+    for (const Recompute recompute : {Recompute::kNone, Recompute::kFull}) {
+      Setting setting{.model = {.vocab_size = 60,
+                                .hidden_size = 32,
+                                .num_layers = 2,
+                                .num_heads = 2,
+                                .num_kv_heads = 2,
+                                .head_dim = 16,
+                                .intermediate_size = 48},
+                      .recompute = recompute,
+                      .num_ranks = num_ranks,
+                      .capacity = Tokens(64)};
+      // Other sequences, the same lengths.
+      for (int step = 0; step < 8; ++step) setting.steps.push_back({60, 60 * num_ranks, 30, 7});
+      const std::vector<StepMetrics> steps = run(setting);
+      const auto first = allocations_of(steps[1]);
+      for (std::size_t i = 2; i < steps.size(); ++i) {
+        EXPECT_EQ(allocations_of(steps[i]), first) << "step " << i << " on " << num_ranks;
+      }
+      const auto count = [&](Phase phase) { return first[static_cast<std::size_t>(phase)]; };
+      EXPECT_GT(count(Phase::kForward), 0);
+      EXPECT_GT(count(Phase::kBackward), 0);
+      EXPECT_EQ(count(Phase::kPlan), 0);
+      EXPECT_EQ(count(Phase::kReduce), 0);
+      EXPECT_EQ(count(Phase::kOptimizer), 0);
+    }
+  }
+}
+
+// One rank and one micro-batch of one chunk: what docs/memory.md lists.
+TEST(Allocations, AMicroBatchMakesSoManyTensorsAndEachLayerSoManyMore) {
+  std::array<std::array<std::int64_t, kNumPhases>, 3> by_layers{};
+  for (std::int64_t layers = 1; layers <= 3; ++layers) {
+    Setting setting{.model = {.vocab_size = 60,
+                              .hidden_size = 32,
+                              .num_layers = layers,
+                              .num_heads = 2,
+                              .num_kv_heads = 2,
+                              .head_dim = 16,
+                              .intermediate_size = 48}};
+    setting.steps = {{100}, {100}};
+    by_layers[static_cast<std::size_t>(layers - 1)] = allocations_of(run(setting).back());
+  }
+  for (const Phase phase : {Phase::kData, Phase::kForward, Phase::kBackward}) {
+    const auto at = [&](int layers) {
+      return by_layers[static_cast<std::size_t>(layers - 1)][static_cast<std::size_t>(phase)];
+    };
+    EXPECT_EQ(at(3) - at(2), at(2) - at(1));
+    std::printf("phase %d: %d tensors a micro-batch and %d a layer\n", static_cast<int>(phase),
+                static_cast<int>(2 * at(1) - at(2)), static_cast<int>(at(2) - at(1)));
+  }
 }
 
 }  // namespace

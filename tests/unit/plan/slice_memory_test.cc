@@ -21,7 +21,9 @@ StepPlan two_slots() {
                     {.id = 2, .tokens = Tokens(6), .num_targets = 2},
                     {.id = 3, .tokens = Tokens(5), .num_targets = 4},
                     {.id = 4, .tokens = Tokens(4), .num_targets = 3}};
-  plan.ranks = {{{.slot_idx = 0}, {.slot_idx = 1}}, {{.slot_idx = 0}, {.slot_idx = 1}}};
+  const MicroBatch first{.slot_idx = 0, .offload_ratio = 0, .pieces = {}};
+  const MicroBatch second{.slot_idx = 1, .offload_ratio = 0, .pieces = {}};
+  plan.ranks = {{first, second}, {first, second}};
   const auto share = [&](std::int32_t sequence, std::int32_t slot, std::vector<Rank> ranks) {
     const auto group = static_cast<std::int32_t>(plan.groups.size());
     for (std::int32_t i = 0; i < 2; ++i) {
@@ -112,7 +114,8 @@ TEST(SliceMemory, NoPlanOfACapacityExceedsItsLargestMicroBatch) {
   for (const std::string& strategy : strategy_names()) {
     PlanRequest request;
     request.cluster = uniform_cluster(4, 4);
-    request.options = {.strategy = strategy, .capacity = Tokens(128)};
+    request.options.strategy = strategy;
+    request.options.capacity = Tokens(128);
     shape.num_ranks = 4;
     const Bytes largest =
         predict_peak(shape, largest_micro_batch(shape, request.options.capacity)).total();

@@ -27,6 +27,9 @@ constexpr std::int64_t kRingBlocks = 5;
 constexpr std::int64_t kReductionBytes = 4 << 20;
 // Scratch of one thread of the attention kernel: 0.5 MiB in fp32 at a head_dim of 128.
 constexpr std::int64_t kAttentionScratchBytes = 1 << 20;
+// Packing buffers of one thread of the BLAS. OpenBLAS maps 32 MiB and touches what its blocks need:
+// 5 to 10 MiB in the runs of docs/results.md.
+constexpr std::int64_t kBlasBytes = 8 << 20;
 
 // Sizes of the tensors of a micro-batch in elements, by the letters of docs/memory.md.
 struct Letters {
@@ -130,7 +133,7 @@ MemoryParts predict_peak(const MemoryShape& shape, const MicroBatchSize& size) {
   MemoryParts parts;
   parts.parameters = parts.gradients = states;
   parts.moments = 2 * states;
-  parts.outside = Bytes(shape.threads_per_rank * kAttentionScratchBytes);
+  parts.outside = Bytes(shape.threads_per_rank * (kAttentionScratchBytes + kBlasBytes));
   if (shape.num_ranks > 1) parts.outside += std::min(Bytes(kReductionBytes), states);
   parts.moment = "states";
   if (size.tokens == 0) return parts;

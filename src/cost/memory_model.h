@@ -55,7 +55,7 @@ struct MemoryParts {
   Bytes layer;              // temporaries of the layers and of the final norm
   Bytes loss;               // logits of a chunk, and what the head keeps
   Bytes exchange;           // blocks on their way round a ring
-  Bytes outside;            // not tensors: the kernels' scratch, messages of the reduction
+  Bytes outside;            // not tensors: scratch of attention and BLAS, messages of the reduction
   std::string_view moment;  // which it is
 
   Bytes states() const { return parameters + gradients + moments; }

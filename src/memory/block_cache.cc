@@ -63,6 +63,8 @@ void BlockCache::give_back(MemoryBlock block) {
   lent_bytes_ -= block.bytes;
   kept_bytes_ += block.bytes;
   kept_.emplace(block.bytes, Kept{block.data, num_given_back_++});
+  while (lent_bytes_ + kept_bytes_ > limit_bytes_ && drop_oldest()) {
+  }
 }
 
 void BlockCache::set_limit(std::size_t bytes) {

@@ -36,7 +36,7 @@ class BlockCache {
   // Aligned to a page; data is null when the system has no room.
   MemoryBlock take(std::size_t bytes);
   void give_back(MemoryBlock block);
-  // Of kept and lent blocks together, from the next take() on; 0: none.
+  // Of kept and lent blocks together, from the next call on; 0: none.
   void set_limit(std::size_t bytes);
 
   std::size_t lent_bytes() const;

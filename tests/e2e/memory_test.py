@@ -35,11 +35,11 @@ class Budget(unittest.TestCase):
         return tomllib.loads((self.runs.out(name) / "config.toml").read_text())["plan"]["capacity"]
 
     def test_capacity_zero_is_the_largest_that_the_budget_holds_and_one_more_is_refused(self):
-        budget = ["--memory.budget_bytes", "4M"]
+        budget = ["--memory.budget_bytes", "12M"]
         chosen = self.train("auto", "--plan.capacity", "0", *budget)
         self.assertEqual(chosen.returncode, 0, chosen.stderr)
-        self.assertIn("memory  predicted peak 4.0 MiB of budget 4.0 MiB per rank (parameters ", chosen.stdout)
-        self.assertRegex(chosen.stdout, r"memory  measured peak .* of budget 4.0 MiB per rank in step \d, predicted for its "
+        self.assertIn("memory  predicted peak 12.0 MiB of budget 12.0 MiB per rank (parameters ", chosen.stdout)
+        self.assertRegex(chosen.stdout, r"memory  measured peak .* of budget 12.0 MiB per rank in step \d, predicted for its "
                                         r"plan .*; the largest process grew by ")
         capacity = self.capacity("auto")
         self.assertGreater(capacity, 100)
@@ -51,17 +51,17 @@ class Budget(unittest.TestCase):
         self.assertFalse(self.runs.out("more").exists())
 
     def test_a_budget_that_leaves_the_longest_sequence_no_place_says_what_would(self):
-        result = self.train("long", "--plan.capacity", "0", "--memory.budget_bytes", "1800K", ranks=1)
+        result = self.train("long", "--plan.capacity", "0", "--memory.budget_bytes", "9992K", ranks=1)
         self.assertEqual(result.returncode, 2)
         found = re.search(r'plan.capacity up to (\d+) with memory.recompute = "none", and (\d+) ranks', result.stderr)
         self.assertTrue(found, result.stderr)
-        fits = self.train("fits", "--plan.capacity", "0", "--memory.budget_bytes", "1800K", ranks=int(found[2]))
+        fits = self.train("fits", "--plan.capacity", "0", "--memory.budget_bytes", "9992K", ranks=int(found[2]))
         self.assertEqual(fits.returncode, 0, fits.stderr)
 
     def test_replayed_plans_are_checked_before_the_first_step(self):
         saved = self.train("saved", "--save-plans")
         self.assertEqual(saved.returncode, 0, saved.stderr)
-        replayed = self.train("replayed", "--plan", self.runs.out("saved") / "plans", "--memory.budget_bytes", "1500K")
+        replayed = self.train("replayed", "--plan", self.runs.out("saved") / "plans", "--memory.budget_bytes", "9692K")
         self.assertEqual(replayed.returncode, 2)
         self.assertRegex(replayed.stderr, r"micro-batch \d+ of rank \d in the plan of step 0 has \d+ tokens")
         self.assertNotIn("step 1/2", replayed.stdout)

@@ -39,10 +39,6 @@ void check_rows_follow_member_ranges(const SharedSequence& shared) {
       shared.pieces.size(), group.plan_group_idx, expected.size(), group.position);
 }
 
-bool share_a_ring(const GroupSlice& group, const GroupSlice& next) {
-  return group.plan_group_idx + 1 == next.plan_group_idx && group.ranks == next.ranks;
-}
-
 }  // namespace
 
 AttentionLayout make_attention_layout(const PlanSlice& slice, const MicroBatch& micro_batch) {

@@ -12,6 +12,7 @@
 #include "comm/thread/thread_world.h"
 #include "corpus/corpus.h"
 #include "train/config.h"
+#include "train/memory_budget.h"
 #include "train/profile.h"
 #include "train/run_setup.h"
 
@@ -35,12 +36,16 @@ ProfileOptions make_options(const ProfileArguments& arguments,
     config.model.vocab_size = Corpus(config.data.corpus).description().tokenizer.vocab_size;
   }
   check_model_config(config.model);
+  const std::int32_t threads =
+      settle_threads(config, static_cast<std::int32_t>(config.train.ranks));
+  const Tokens capacity =
+      settle_capacity(config, memory_budget(config, threads), config.data.max_context);
   return {.model = config.model,
           .dtype = parse_dtype(config.train.dtype, "train.dtype"),
           .attention = config.train.attention,
           .recompute = parse_recompute(config.memory.recompute),
-          .threads_per_rank = settle_threads(config, static_cast<std::int32_t>(config.train.ranks)),
-          .capacity = config.plan.capacity,
+          .threads_per_rank = threads,
+          .capacity = capacity,
           .seconds = arguments.seconds};
 }
 

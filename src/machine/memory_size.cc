@@ -5,17 +5,6 @@
 namespace weft {
 namespace {
 
-// "MemAvailable:   23456 kB"
-std::optional<Bytes> meminfo_field(std::string_view text, std::string_view name) {
-  std::size_t at = text.find(name);
-  while (at != std::string_view::npos && at > 0 && text[at - 1] != '\n')
-    at = text.find(name, at + 1);
-  if (at == std::string_view::npos) return std::nullopt;
-  const auto kibibytes = parse_leading_integer(text.substr(at + name.size()));
-  if (!kibibytes) return std::nullopt;
-  return Bytes(*kibibytes << 10);
-}
-
 void take_group(const ReadSystemText& read, const std::string& limit_file,
                 const std::string& usage_file, MemorySize& size) {
   const auto limit = parse_leading_integer(read(limit_file).value_or(std::string()));
@@ -29,15 +18,26 @@ void take_group(const ReadSystemText& read, const std::string& limit_file,
 
 }  // namespace
 
+// "MemAvailable:   23456 kB"
+std::optional<Bytes> kibibytes_field(std::string_view text, std::string_view name) {
+  std::size_t at = text.find(name);
+  while (at != std::string_view::npos && at > 0 && text[at - 1] != '\n')
+    at = text.find(name, at + 1);
+  if (at == std::string_view::npos) return std::nullopt;
+  const auto kibibytes = parse_leading_integer(text.substr(at + name.size()));
+  if (!kibibytes) return std::nullopt;
+  return Bytes(*kibibytes << 10);
+}
+
 Bytes MemorySize::usable() const { return std::min(available, group_left.value_or(available)); }
 
 MemorySize read_memory_size(const ReadSystemText& read) {
   MemorySize size;
   const std::string meminfo = read("/proc/meminfo").value_or(std::string());
-  size.total = meminfo_field(meminfo, "MemTotal:").value_or(Bytes(0));
+  size.total = kibibytes_field(meminfo, "MemTotal:").value_or(Bytes(0));
   // Kernels before 3.14 have no MemAvailable.
-  size.available = meminfo_field(meminfo, "MemAvailable:")
-                       .value_or(meminfo_field(meminfo, "MemFree:").value_or(Bytes(0)));
+  size.available = kibibytes_field(meminfo, "MemAvailable:")
+                       .value_or(kibibytes_field(meminfo, "MemFree:").value_or(Bytes(0)));
   const ControlGroups groups = control_groups(read, "memory");
   for (const std::string& directory : groups.version2)
     take_group(read, directory + "/memory.max", directory + "/memory.current", size);

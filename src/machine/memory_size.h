@@ -20,6 +20,9 @@ struct MemorySize {
 
 MemorySize read_memory_size(const ReadSystemText& read);
 
+// The line "NAME   12345 kB" of a text like /proc/meminfo; `name` with its colon.
+std::optional<Bytes> kibibytes_field(std::string_view text, std::string_view name);
+
 // Size of the largest last-level cache that one core sees; 0 when the kernel does not say.
 Bytes last_level_cache(const ReadSystemText& read);
 

@@ -46,7 +46,7 @@ MemoryBlock BlockCache::take(std::size_t bytes) {
   MemoryBlock block = take_kept(size);
   if (block.data == nullptr) {
     const std::size_t most_lent = std::max(most_lent_bytes_, lent_bytes_ + size);
-    const std::size_t limit = most_lent + most_lent / 8;
+    const std::size_t limit = std::min(most_lent + most_lent / 8, limit_bytes_);
     while (lent_bytes_ + size + kept_bytes_ > limit && drop_oldest()) {
     }
     block = {map_block(size), size};
@@ -63,11 +63,20 @@ void BlockCache::give_back(MemoryBlock block) {
   lent_bytes_ -= block.bytes;
   kept_bytes_ += block.bytes;
   kept_.emplace(block.bytes, Kept{block.data, num_given_back_++});
+  while (lent_bytes_ + kept_bytes_ > limit_bytes_ && drop_oldest()) {
+  }
+}
+
+void BlockCache::set_limit(std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  limit_bytes_ = bytes > 0 ? bytes : std::numeric_limits<std::size_t>::max();
 }
 
 MemoryBlock BlockCache::take_kept(std::size_t size) {
   const auto found = kept_.lower_bound(size);
   if (found == kept_.end() || found->first > size + size / 8) return {};
+  // What a block is too large counts as lent; near the limit there is no room for it.
+  if (found->first > size && lent_bytes_ + found->first > limit_bytes_) return {};
   const MemoryBlock block{found->second.data, found->first};
   kept_bytes_ -= block.bytes;
   kept_.erase(found);

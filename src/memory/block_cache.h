@@ -3,13 +3,15 @@
 // The first touch of a fresh page costs more than most kernels spend on filling it, and a step
 // makes tensors of the same sizes over and over. A block that is given back therefore stays mapped;
 // a request gets the smallest kept block that fits and is at most an eighth too large. Kept and
-// lent blocks together never exceed what was lent at most by more than an eighth: before a new
-// block is mapped, those kept longest go back to the system. Blocks are aligned to huge pages
-// (2 MiB) where they are as large, and the system is asked to use them.
+// lent blocks together never exceed what was lent at most by more than an eighth, nor a limit that
+// was set while the lent ones alone fit into it: before a new block is mapped, those kept longest
+// go back to the system. Blocks are aligned to huge pages (2 MiB) where they are as large, and the
+// system is asked to use them.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <mutex>
 
@@ -34,6 +36,8 @@ class BlockCache {
   // Aligned to a page; data is null when the system has no room.
   MemoryBlock take(std::size_t bytes);
   void give_back(MemoryBlock block);
+  // Of kept and lent blocks together, from the next call on; 0: none.
+  void set_limit(std::size_t bytes);
 
   std::size_t lent_bytes() const;
   std::size_t kept_bytes() const;
@@ -51,6 +55,7 @@ class BlockCache {
   std::multimap<std::size_t, Kept> kept_;  // by size; this and the rest guarded by mutex_
   std::size_t lent_bytes_ = 0;
   std::size_t most_lent_bytes_ = 0;
+  std::size_t limit_bytes_ = std::numeric_limits<std::size_t>::max();
   std::size_t kept_bytes_ = 0;
   std::uint64_t num_given_back_ = 0;
 };

@@ -119,4 +119,8 @@ void install_counting_allocator() {
   c10::SetCPUAllocator(allocator, kPriority);
 }
 
+void limit_large_blocks(Bytes bytes) {
+  large_blocks().set_limit(static_cast<std::size_t>(bytes.value()));
+}
+
 }  // namespace weft

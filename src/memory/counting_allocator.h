@@ -60,4 +60,8 @@ class AllocationScope {
 // thread.
 void install_counting_allocator();
 
+// What large blocks in use and kept for reuse may take together in this process, while those in use
+// fit into it (block_cache.h); 0: no limit.
+void limit_large_blocks(Bytes bytes);
+
 }  // namespace weft

@@ -4,15 +4,13 @@
 #include <vector>
 
 #include "base/error.h"
+#include "cost/memory_model.h"
 #include "memory/saved_layer.h"
 #include "model/cross_entropy.h"
 #include "model/decoder_layer.h"
 
 namespace weft {
 namespace {
-
-// Rows that have logits at a time: at a vocabulary of 128 Ki in fp32, half a GiB.
-inline constexpr std::int64_t kLossChunkRows = 1024;
 
 at::Tensor head_part(const ParameterSet& parameters, const ModelConfig& config, bool gradient) {
   const std::size_t index = parameters.index_of(
@@ -61,7 +59,8 @@ struct Decoder::Parts {
                    parameters.gradient(parameters.index_of("model.norm.weight")),
                    model_config.rms_norm_eps, {options.trace, "norm"}),
         head(head_part(parameters, config, false), head_part(parameters, config, true),
-             kLossChunkRows, options.trace) {
+             loss_chunk_rows(config.vocab_size, parameters.flat_values().element_size()),
+             options.trace) {
     for (std::int64_t i = 0; i < config.num_layers; ++i) {
       layers.emplace_back(config, parameters, i, options.trace);
     }
@@ -81,6 +80,10 @@ struct Decoder::Parts {
     return embedding.index_select(0, batch.tokens);
   }
 
+  // From the gradient of the head's input to that of the last layer's output [T, E]; frees what was
+  // saved above the layers.
+  at::Tensor backward_norm(ForwardState& state);
+
   ModelConfig config;
   const AttentionKernel& kernel;
   DecoderOptions options;
@@ -91,6 +94,15 @@ struct Decoder::Parts {
   RmsNorm final_norm;
   CrossEntropyHead head;
 };
+
+at::Tensor Decoder::Parts::backward_norm(ForwardState& state) {
+  final_norm.backward_weight(state.final_input, state.final_rstd, state.d_hidden);
+  at::Tensor d_x = final_norm.backward_input(state.final_input, state.final_rstd, state.d_hidden);
+  state.final_input.reset();
+  state.final_rstd.reset();
+  state.d_hidden.reset();
+  return d_x;
+}
 
 ForwardResult::ForwardResult() = default;
 ForwardResult::~ForwardResult() = default;
@@ -133,11 +145,7 @@ void Decoder::backward(ForwardResult&& result, const PackedMicroBatch& batch,
   WEFT_CHECK(result.state != nullptr, "backward needs what forward left, and only once");
   const std::unique_ptr<ForwardState> state = std::move(result.state);
   const LayerContext context{parts_->kernel, layout, state->rotary, ring};
-  parts_->final_norm.backward_weight(state->final_input, state->final_rstd, state->d_hidden);
-  at::Tensor d_x =
-      parts_->final_norm.backward_input(state->final_input, state->final_rstd, state->d_hidden);
-  state->final_input.reset();
-  state->d_hidden.reset();
+  at::Tensor d_x = parts_->backward_norm(*state);  // [T, E]
   for (std::size_t i = parts_->layers.size(); i-- > 0;) {
     SavedLayer saved = state->layers.take(static_cast<std::int64_t>(i));
     parts_->layers[i].restore(parts_->options.recompute, context, saved);

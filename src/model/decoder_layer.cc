@@ -75,10 +75,9 @@ at::Tensor DecoderLayer::swiglu(const SavedLayer& saved, std::string_view pass) 
   return swiglu_forward(saved.gate, saved.up);
 }
 
-SwiGluGradients DecoderLayer::swiglu_gradients(const SavedLayer& saved,
-                                               const at::Tensor& d_h) const {
+SwiGluGradients DecoderLayer::swiglu_gradients(const SavedLayer& saved, at::Tensor d_h) const {
   const OperationScope scope = elementwise("swiglu", "backward_input");
-  return swiglu_backward(saved.gate, saved.up, d_h);
+  return swiglu_backward(saved.gate, saved.up, std::move(d_h));
 }
 
 at::Tensor DecoderLayer::forward(const at::Tensor& x, const LayerContext& context,
@@ -91,10 +90,12 @@ at::Tensor DecoderLayer::forward(const at::Tensor& x, const LayerContext& contex
 }
 
 void DecoderLayer::run_attention(const LayerContext& context, SavedLayer& saved) const {
-  const at::Tensor norm1 = input_norm_.forward(saved.input, saved.input_rstd);  // [T, E]
-  saved.q = as_heads(q_proj_.forward(norm1), shape_.num_heads, shape_.head_dim);
-  saved.k = as_heads(k_proj_.forward(norm1), shape_.num_kv_heads, shape_.head_dim);
-  saved.v = as_heads(v_proj_.forward(norm1), shape_.num_kv_heads, shape_.head_dim);
+  {
+    const at::Tensor norm1 = input_norm_.forward(saved.input, saved.input_rstd);  // [T, E]
+    saved.q = as_heads(q_proj_.forward(norm1), shape_.num_heads, shape_.head_dim);
+    saved.k = as_heads(k_proj_.forward(norm1), shape_.num_kv_heads, shape_.head_dim);
+    saved.v = as_heads(v_proj_.forward(norm1), shape_.num_kv_heads, shape_.head_dim);
+  }
   {
     const OperationScope scope = elementwise("rotary", "forward");
     rotate(saved.q, context.rotary);
@@ -133,11 +134,12 @@ at::Tensor DecoderLayer::backward_input(const at::Tensor& d_out, const LayerCont
       post_attention_norm_.backward_input(saved.middle, saved.middle_rstd, deltas.d_norm2);
   deltas.d_middle.add_(d_out);
 
-  const at::Tensor d_attention = as_heads(o_proj_.backward_input(deltas.d_middle), shape_.num_heads,
-                                          shape_.head_dim);  // [T, H, D]
-  AttentionGradients heads = attention_backward(
-      context.kernel, context.layout, shape_, saved.q, saved.k, saved.v,
-      {.out = saved.attention_out, .lse = saved.attention_lse}, d_attention, ring_of(context));
+  AttentionGradients heads =
+      attention_backward(context.kernel, context.layout, shape_, saved.q, saved.k, saved.v,
+                         {.out = saved.attention_out, .lse = saved.attention_lse},
+                         as_heads(o_proj_.backward_input(deltas.d_middle), shape_.num_heads,
+                                  shape_.head_dim),  // [T, H, D]
+                         ring_of(context));
   {
     const OperationScope scope = elementwise("rotary", "backward");
     rotate_back(heads.d_q, context.rotary);
@@ -155,15 +157,20 @@ at::Tensor DecoderLayer::backward_input(const at::Tensor& d_out, const LayerCont
 
 void DecoderLayer::backward_weight(const SavedLayer& saved, const LayerDeltas& deltas) {
   down_proj_.backward_weight(swiglu(saved, "backward_weight"), deltas.d_out);
-  const at::Tensor norm2 = post_attention_norm_.forward(saved.middle, saved.middle_rstd);  // [T, E]
-  gate_proj_.backward_weight(norm2, deltas.d_gate);
-  up_proj_.backward_weight(norm2, deltas.d_up);
+  {
+    const at::Tensor norm2 =
+        post_attention_norm_.forward(saved.middle, saved.middle_rstd);  // [T, E]
+    gate_proj_.backward_weight(norm2, deltas.d_gate);
+    up_proj_.backward_weight(norm2, deltas.d_up);
+  }
   post_attention_norm_.backward_weight(saved.middle, saved.middle_rstd, deltas.d_norm2);
   o_proj_.backward_weight(as_rows(saved.attention_out), deltas.d_middle);
-  const at::Tensor norm1 = input_norm_.forward(saved.input, saved.input_rstd);  // [T, E]
-  q_proj_.backward_weight(norm1, deltas.d_q);
-  k_proj_.backward_weight(norm1, deltas.d_k);
-  v_proj_.backward_weight(norm1, deltas.d_v);
+  {
+    const at::Tensor norm1 = input_norm_.forward(saved.input, saved.input_rstd);  // [T, E]
+    q_proj_.backward_weight(norm1, deltas.d_q);
+    k_proj_.backward_weight(norm1, deltas.d_k);
+    v_proj_.backward_weight(norm1, deltas.d_v);
+  }
   input_norm_.backward_weight(saved.input, saved.input_rstd, deltas.d_norm1);
 }
 

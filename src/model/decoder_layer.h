@@ -62,7 +62,8 @@ class DecoderLayer {
   RingContext ring_of(const LayerContext& context) const;
   OperationScope elementwise(std::string_view name, std::string_view pass) const;
   at::Tensor swiglu(const SavedLayer& saved, std::string_view pass) const;  // [T, F]
-  SwiGluGradients swiglu_gradients(const SavedLayer& saved, const at::Tensor& d_h) const;
+  // The memory of d_h [T, F] becomes d_gate.
+  SwiGluGradients swiglu_gradients(const SavedLayer& saved, at::Tensor d_h) const;
   // From saved.input: q, k, v, attention's output.
   void run_attention(const LayerContext& context, SavedLayer& saved) const;
   // From saved.input and attention's output: middle, gate and up.

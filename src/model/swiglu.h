@@ -13,7 +13,7 @@ struct SwiGluGradients {
 
 // gate, up [T, F] -> h [T, F]
 at::Tensor swiglu_forward(const at::Tensor& gate, const at::Tensor& up);
-SwiGluGradients swiglu_backward(const at::Tensor& gate, const at::Tensor& up,
-                                const at::Tensor& d_h);
+// The memory of d_h [T, F] becomes d_gate.
+SwiGluGradients swiglu_backward(const at::Tensor& gate, const at::Tensor& up, at::Tensor d_h);
 
 }  // namespace weft

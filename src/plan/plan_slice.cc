@@ -124,6 +124,10 @@ GroupSlice read_group(ByteReader& reader) {
 
 }  // namespace
 
+bool share_a_ring(const GroupSlice& group, const GroupSlice& next) {
+  return group.plan_group_idx + 1 == next.plan_group_idx && group.ranks == next.ranks;
+}
+
 PlanSlice slice_plan(const StepPlan& plan, const Hash128& hash, Rank rank) {
   WEFT_CHECK(rank.value() >= 0 && static_cast<std::size_t>(rank.value()) < plan.ranks.size(),
              "slice of rank {} of {}", rank, plan.ranks.size());

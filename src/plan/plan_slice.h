@@ -30,6 +30,9 @@ struct GroupSlice {
   friend bool operator==(const GroupSlice&, const GroupSlice&) = default;
 };
 
+// Neighbouring groups of the same ranks, of one slot, run over one ring.
+bool share_a_ring(const GroupSlice& group, const GroupSlice& next);
+
 struct PlanSlice {
   Hash128 plan_hash;
   std::int64_t step = 0;

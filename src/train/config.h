@@ -34,15 +34,16 @@ struct DataConfig {
 };
 
 struct PlanConfig {
-  std::string strategy = "hdp";    // one of strategy_names()
-  Tokens capacity = Tokens(4096);  // per rank and micro-batch
-  std::string cost;                // cost file; empty: the built-in estimate
-  std::int64_t steps_ahead = 1;    // planned while a step runs
+  std::string strategy = "hdp";  // one of strategy_names()
+  Tokens capacity = Tokens(0);   // per rank and micro-batch; 0: what the memory budget allows
+  std::string cost;              // cost file; empty: the built-in estimate
+  std::int64_t steps_ahead = 1;  // planned while a step runs
   friend bool operator==(const PlanConfig&, const PlanConfig&) = default;
 };
 
 struct MemoryConfig {
   std::string recompute = "none";  // none | attention | full
+  Bytes budget_bytes = Bytes(0);   // of one rank; 0: no limit
   friend bool operator==(const MemoryConfig&, const MemoryConfig&) = default;
 };
 

@@ -145,9 +145,10 @@ std::vector<ConfigField> data_and_plan_fields() {
       {.section = "plan",
        .name = "capacity",
        .ref = WEFT_FIELD(plan.capacity),
-       .help = "tokens resident on a rank in one micro-batch",
+       .help = "tokens resident on a rank in one micro-batch; 0: what memory.budget_bytes allows, "
+               "4096 without a budget",
        .unit = "tokens",
-       .range = kTokenCount,
+       .range = {.min = 0, .max = 0x1p40},
        .also_called = {"max_seqlen_per_dp_cp_rank", "micro_batch_tokens", "micro_batch_size"}},
       {.section = "plan",
        .name = "cost",
@@ -167,6 +168,13 @@ std::vector<ConfigField> data_and_plan_fields() {
        .choices = {"none", "attention", "full"},
        .also_called = {"recompute_granularity", "gradient_checkpointing",
                        "activation_checkpointing"}},
+      {.section = "memory",
+       .name = "budget_bytes",
+       .ref = WEFT_FIELD(memory.budget_bytes),
+       .help = "most that one rank may take; 0: no limit",
+       .unit = "bytes",
+       .range = kNotNegative,
+       .also_called = {"memory_limit", "max_memory", "budget", "memory_budget"}},
   };
 }
 

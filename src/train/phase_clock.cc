@@ -20,6 +20,7 @@ void PhaseClock::start(Phase first) {
   phase_ = first;
   step_start_ = phase_start_ = comm_.now();
   phase_cpu_start_s_ = thread_cpu_seconds();
+  allocations_at_phase_start_ = memory_.total_allocations();
   blocked_at_phase_start_ = comm_.stats(Channel::kRing).blocked;
 }
 
@@ -32,6 +33,9 @@ void PhaseClock::close_phase() {
   times_[phase_] += elapsed_s - exchange_s;
   times_[Phase::kExchange] += exchange_s;
   if (computes(phase_)) times_.busy_s += cpu_s - phase_cpu_start_s_;
+  const std::int64_t allocations = memory_.total_allocations();
+  times_.allocations[static_cast<std::size_t>(phase_)] +=
+      allocations - std::exchange(allocations_at_phase_start_, allocations);
   phase_start_ = now;
   phase_cpu_start_s_ = cpu_s;
   blocked_at_phase_start_ = blocked;

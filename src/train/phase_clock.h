@@ -2,13 +2,16 @@
 //
 // The time that forward and backward spend blocked on ring messages is taken out of them and
 // counted as exchange. Waiting for other ranks inside the gradient reduction stays in reduce: that
-// is where imbalance is paid.
+// is where imbalance is paid. The tensors that each phase makes are counted beside its time.
 #pragma once
 
 #include <array>
 #include <chrono>
+#include <cstdint>
+#include <utility>
 
 #include "comm/communicator.h"
+#include "memory/counting_allocator.h"
 
 namespace weft {
 
@@ -20,6 +23,7 @@ struct StepTimes {
   double step_s = 0;  // wall time from start() to stop()
   double busy_s =
       0;  // CPU time of the rank's own thread in forward and backward: its work, whoever else runs
+  std::array<std::int64_t, kNumPhases> allocations{};  // tensors made in each phase
   double& operator[](Phase phase) { return seconds[static_cast<std::size_t>(phase)]; }
   double operator[](Phase phase) const { return seconds[static_cast<std::size_t>(phase)]; }
 };
@@ -27,7 +31,9 @@ struct StepTimes {
 // Belongs to one rank's thread.
 class PhaseClock {
  public:
-  explicit PhaseClock(const Communicator& comm) : comm_(comm) {}
+  // `memory`: charged with what the rank allocates.
+  explicit PhaseClock(const Communicator& comm, AllocationCounter memory = {})
+      : comm_(comm), memory_(std::move(memory)) {}
 
   void start(Phase first);
   void enter(Phase next);  // ends the current phase
@@ -37,11 +43,13 @@ class PhaseClock {
   void close_phase();
 
   const Communicator& comm_;
+  AllocationCounter memory_;
   StepTimes times_;
   Phase phase_ = Phase::kPlan;
   std::chrono::nanoseconds step_start_{};
   std::chrono::nanoseconds phase_start_{};
   double phase_cpu_start_s_ = 0;
+  std::int64_t allocations_at_phase_start_ = 0;
   Nanoseconds blocked_at_phase_start_;
 };
 

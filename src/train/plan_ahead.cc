@@ -8,13 +8,16 @@
 
 namespace weft {
 
-PreparedStep prepare_step(FedPlan fed, std::int32_t num_ranks) {
+PreparedStep prepare_step(FedPlan fed, const PlanAheadOptions& options) {
   const StepPlan& plan = fed.plan;
-  check_runnable(plan, num_ranks);
+  check_runnable(plan, options.num_ranks);
   PreparedStep prepared;
   prepared.hash = plan_hash(plan);
-  for (std::int32_t r = 0; r < num_ranks; ++r) {
-    prepared.slices.push_back(encode_slice(slice_plan(plan, prepared.hash, Rank(r))));
+  for (std::int32_t r = 0; r < options.num_ranks; ++r) {
+    const PlanSlice slice = slice_plan(plan, prepared.hash, Rank(r));
+    const MemoryParts memory = check_budget(options.memory, slice);
+    if (r == 0 || memory.total() > prepared.memory.total()) prepared.memory = memory;
+    prepared.slices.push_back(encode_slice(slice));
   }
   prepared.fed = std::move(fed);
   return prepared;
@@ -46,7 +49,7 @@ void PlanAhead::run() {
     PreparedStep prepared;
     std::exception_ptr error;
     try {
-      prepared = prepare_step(feed_.next(), options_.num_ranks);
+      prepared = prepare_step(feed_.next(), options_);
     } catch (...) {
       error = std::current_exception();
     }

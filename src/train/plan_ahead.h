@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "train/memory_budget.h"
 #include "train/plan_feed.h"
 
 namespace weft {
@@ -20,15 +21,17 @@ struct PreparedStep {
   FedPlan fed;
   Hash128 hash;
   std::vector<std::vector<std::byte>> slices;  // [num_ranks], encoded
+  MemoryParts memory;                          // predicted, of the rank with the largest peak
 };
-// Throws what check_runnable throws.
-PreparedStep prepare_step(FedPlan fed, std::int32_t num_ranks);
 
 struct PlanAheadOptions {
   std::int32_t num_ranks = 1;
   std::int64_t num_steps = 0;  // steps that will be taken at most
   std::int64_t depth = 1;      // steps that may lie ready, at least 1
+  MemoryBudget memory = {};    // of every rank
 };
+// Throws what check_runnable and check_budget throw.
+PreparedStep prepare_step(FedPlan fed, const PlanAheadOptions& options);
 
 // The feed must outlive this object and is called from its thread alone.
 class PlanAhead {

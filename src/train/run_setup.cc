@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "cost/cpu_estimate.h"
 #include "machine/core_count.h"
+#include "train/plan_ahead.h"
 #include "train/resume.h"
 
 namespace weft {
@@ -61,9 +62,15 @@ PlanRequest plan_request(const TrainConfig& config, const CostModel& cost) {
 }
 
 // The longest sequence must fit on all ranks together; known before the first step.
-void check_longest_sequence(const TrainConfig& config, const SequenceSet& sequences) {
-  const Tokens longest = sequences.sequence(sequences.longest_sequence_idx()).tokens();
+void check_longest_sequence(const TrainConfig& config, const MemoryBudget& memory, Tokens longest) {
   const std::int64_t needed = ranks_needed(longest, config.plan.capacity);
+  WEFT_USER_CHECK(needed <= config.train.ranks || memory.bytes == Bytes(0),
+                  "the corpus' longest sequence has {} tokens, but {} ranks x plan.capacity {} "
+                  "hold {}, and memory.budget_bytes is {}. What would fit: {}; or a smaller "
+                  "data.max_context with data.over_long = \"split\"",
+                  longest, config.train.ranks, config.plan.capacity,
+                  config.train.ranks * config.plan.capacity, format_bytes(memory.bytes),
+                  what_would_fit(config, memory, longest));
   WEFT_USER_CHECK(needed <= config.train.ranks,
                   "the corpus' longest sequence has {} tokens, but {} ranks x plan.capacity {} "
                   "hold {}; use at least "
@@ -95,8 +102,12 @@ RunSetup::RunSetup(TrainConfig config, RankPlacement placement, std::string repl
   config_ = settle(std::move(config), corpus_, placement_.num_ranks);
   threads_per_rank_ = settle_threads(config_, placement_.ranks_on_host);
   cost_ = cost_model_of(config_);
+  memory_ = memory_budget(config_, threads_per_rank_);
   data_order();  // its own checks
-  if (replay_.empty()) check_longest_sequence(config_, sequences_);
+  if (!replay_.empty()) return;
+  const Tokens longest = sequences_.sequence(sequences_.longest_sequence_idx()).tokens();
+  config_.plan.capacity = settle_capacity(config_, memory_, longest);
+  check_longest_sequence(config_, memory_, longest);
 }
 
 DataOrder RunSetup::data_order() const {
@@ -118,7 +129,7 @@ std::unique_ptr<PlanFeed> RunSetup::make_feed(DataOrder order, std::int64_t firs
       .first_step = first_step};
   const auto rehearsal = make_replay_feed(order, options);
   for (std::int64_t step = first_step; step < config_.train.steps; ++step) {
-    check_runnable(rehearsal->next().plan, options.num_ranks);
+    prepare_step(rehearsal->next(), {.num_ranks = options.num_ranks, .memory = memory_});
   }
   return make_replay_feed(std::move(order), options);
 }
@@ -144,6 +155,7 @@ StepLoop RunSetup::make_loop() const {
                    .total_steps = config.train.steps};
   loop.step_options = {.clip_grad = config.optimizer.clip_grad,
                        .bucket_bytes = config.train.bucket_bytes};
+  loop.memory = memory_;
   loop.wait_limit = wait_limit(config.comm);
   loop.checkpoints = {.folder = checkpoint_folder(config.train.out),
                       .keep_last = config.train.keep_last};
@@ -177,7 +189,22 @@ void RunSetup::print_start(const ComputePeak& peak) const {
     fmt::print("plan    replayed from {}; the [plan] section of the configuration is not used\n",
                replay_);
   }
+  print_memory();
   fmt::print("peak    {:.1f} GFLOP/s for MFU: {}\n", peak.flops_per_s * 1e-9, peak.source);
+}
+
+void RunSetup::print_memory() const {
+  const std::string budget =
+      memory_.bytes > Bytes(0) ? fmt::format(" of budget {}", format_bytes(memory_.bytes)) : "";
+  if (!replay_.empty()) {
+    const MemoryParts states = predict_peak(memory_.shape, MicroBatchSize());
+    fmt::print("memory  {}{} per rank before the micro-batches of the plans ({})\n",
+               format_bytes(states.total()), budget, describe_parts(states));
+    return;
+  }
+  const MemoryParts parts = predict_largest(config_, memory_);
+  fmt::print("memory  predicted peak {}{} per rank ({})\n", format_bytes(parts.total()), budget,
+             describe_parts(parts));
 }
 
 }  // namespace weft

@@ -37,6 +37,7 @@ class RunSetup {
   const SequenceSet& sequences() const { return sequences_; }
   const RankPlacement& placement() const { return placement_; }
   std::int32_t threads_per_rank() const { return threads_per_rank_; }
+  const MemoryBudget& memory() const { return memory_; }
 
   // The data order at its start.
   DataOrder data_order() const;
@@ -50,12 +51,15 @@ class RunSetup {
   void print_start(const ComputePeak& peak) const;  // to stdout
 
  private:
+  void print_memory() const;
+
   TrainConfig config_;
   RankPlacement placement_;
   std::string replay_;
   Corpus corpus_;
   SequenceSet sequences_;
   CostModel cost_;
+  MemoryBudget memory_;
   std::int32_t threads_per_rank_ = 1;
 };
 

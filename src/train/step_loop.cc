@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "comm/collectives.h"
 #include "comm/thread/thread_world.h"
+#include "machine/resident_size.h"
 #include "memory/counting_allocator.h"
 #include "plan/plan_slice.h"
 
@@ -38,6 +39,7 @@ PlannedStep plan_step(Communicator& comm, PlanAhead* plans, const StepLoop& loop
     const StepPlan& plan = prepared.fed.plan;
     describe_plan(plan, planned.metrics);
     planned.metrics.plan_hash = prepared.hash;
+    planned.metrics.predicted_peak_bytes = prepared.memory.tensors();
     planned.metrics.dropped_sequences =
         loop.start.dropped_sequences + prepared.fed.dropped_sequences;
     planned.causal_pairs = count_causal_pairs(plan);
@@ -70,13 +72,16 @@ bool check_same_plan(Communicator& comm, const PlanSlice& slice, bool stop_reque
 
 std::vector<RankMeasures> gather_measures(Communicator& comm, const RankMeasures& mine,
                                           std::int64_t step) {
-  constexpr std::size_t kFields = kNumPhases + 4;
+  constexpr std::size_t kFields = 2 * kNumPhases + 5;
   std::array<double, kFields> packed{};
   std::copy(mine.times.seconds.begin(), mine.times.seconds.end(), packed.begin());
   packed[kNumPhases] = mine.times.step_s;
   packed[kNumPhases + 1] = mine.times.busy_s;
   packed[kNumPhases + 2] = static_cast<double>(mine.exchange_bytes.value());  // exact below 2^53
   packed[kNumPhases + 3] = static_cast<double>(mine.peak_bytes.value());
+  packed[kNumPhases + 4] = static_cast<double>(mine.resident_bytes.value());
+  std::copy(mine.times.allocations.begin(), mine.times.allocations.end(),
+            packed.begin() + kNumPhases + 5);
   const auto all = gather_all<double>(comm, packed, {.operation = "step measures", .step = step});
   std::vector<RankMeasures> measures(static_cast<std::size_t>(comm.size()));
   for (std::size_t r = 0; r < measures.size(); ++r) {
@@ -86,6 +91,9 @@ std::vector<RankMeasures> gather_measures(Communicator& comm, const RankMeasures
     measures[r].times.busy_s = values[kNumPhases + 1];
     measures[r].exchange_bytes = Bytes(static_cast<std::int64_t>(values[kNumPhases + 2]));
     measures[r].peak_bytes = Bytes(static_cast<std::int64_t>(values[kNumPhases + 3]));
+    measures[r].resident_bytes = Bytes(static_cast<std::int64_t>(values[kNumPhases + 4]));
+    std::transform(values + kNumPhases + 5, values + kFields, measures[r].times.allocations.begin(),
+                   [](double count) { return static_cast<std::int64_t>(count); });
   }
   return measures;
 }
@@ -100,6 +108,16 @@ void finish_metrics(const StepLoop& loop, const PlannedStep& planned, const Step
   metrics.tokens_per_s = static_cast<double>(metrics.tokens.value()) / metrics.times.step_s;
   const Flops flops = training_flops(loop.model, metrics.tokens, planned.causal_pairs);
   metrics.mfu = static_cast<double>(flops.value()) / (metrics.times.step_s * loop.peak_flops_per_s);
+}
+
+// The prediction is meant to make this impossible; should it be wrong, the user learns it.
+void warn_over_budget(const MemoryBudget& budget, const StepMetrics& metrics) {
+  if (budget.bytes == Bytes(0) || metrics.peak_bytes <= budget.bytes) return;
+  log_warn(
+      "step {} took {} of tensors on a rank, more than memory.budget_bytes = {} and than the {} "
+      "that were predicted; lower plan.capacity, and please report this",
+      metrics.step, format_bytes(metrics.peak_bytes), format_bytes(budget.bytes),
+      format_bytes(metrics.predicted_peak_bytes));
 }
 
 // What one rank holds during the run.
@@ -147,7 +165,7 @@ RankLoop::RankLoop(const StepLoop& loop, const SequenceSource& source, PlanFeed*
              .options = loop.step_options,
              .trace = &trace_,
              .skipped_steps = loop.start.step - loop.start.num_updates},
-      clock_(comm),
+      clock_(comm, memory),
       memory_(memory),
       position_(loop.start) {
   if (loop.load_from.empty()) {
@@ -161,7 +179,8 @@ RankLoop::RankLoop(const StepLoop& loop, const SequenceSource& source, PlanFeed*
     plans_ = std::make_unique<PlanAhead>(
         *feed, PlanAheadOptions{.num_ranks = loop.num_ranks,
                                 .num_steps = loop.num_steps - loop.start.step,
-                                .depth = loop.plans_ahead});
+                                .depth = loop.plans_ahead,
+                                .memory = loop.memory});
   }
 }
 
@@ -194,7 +213,8 @@ void RankLoop::run_step(PlannedStep& planned, Bytes ring_bytes_before) {
   const RankMeasures mine{
       .times = outcome.times,
       .exchange_bytes = comm_.stats(Channel::kRing).bytes_sent - ring_bytes_before,
-      .peak_bytes = memory_.peak()};
+      .peak_bytes = memory_.peak(),
+      .resident_bytes = std::max(Bytes(0), resident_size(system_text()) - loop_.resident_before)};
   const auto measures = gather_measures(comm_, mine, position_.step);
   ++position_.step;
   position_.num_updates = optimizer_.num_updates();
@@ -204,6 +224,7 @@ void RankLoop::run_step(PlannedStep& planned, Bytes ring_bytes_before) {
   planned.metrics.skipped_steps = state_.skipped_steps;
   if (!loop_.load_from.empty()) planned.metrics.resumed_at = loop_.start.step;
   finish_metrics(loop_, planned, outcome, measures, planned.metrics);
+  warn_over_budget(loop_.memory, planned.metrics);
   if (loop_.on_step) loop_.on_step(planned.metrics);
 }
 
@@ -240,7 +261,7 @@ bool RankLoop::save() {
 
 }  // namespace
 
-void prepare_process(std::int32_t threads_per_rank) {
+Bytes prepare_process(std::int32_t threads_per_rank) {
   install_counting_allocator();
   if (!set_blas_threads(threads_per_rank)) {
     log_warn(
@@ -248,6 +269,7 @@ void prepare_process(std::int32_t threads_per_rank) {
         "install OpenBLAS",
         blas_description());
   }
+  return resident_size(system_text());
 }
 
 LoopEnd run_steps(const StepLoop& loop, const SequenceSource& source, PlanFeed* feed,

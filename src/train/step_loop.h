@@ -36,6 +36,8 @@ struct StepLoop {
   std::int64_t plans_ahead = 1;
   double peak_flops_per_s = 1;   // of all ranks together, for MFU
   std::int64_t trace_step = -1;  // record every operation of this step; -1: of none
+  MemoryBudget memory;           // of one rank
+  Bytes resident_before;         // what the process held before its first rank
 
   RunPosition start;                // where the feed stands too
   std::filesystem::path load_from;  // checkpoint of `start`; empty: a new run
@@ -63,7 +65,8 @@ LoopEnd run_steps(const StepLoop& loop, const SequenceSource& source, PlanFeed* 
                   Communicator& comm);
 
 // Before the first rank starts: what all ranks of this process share.
-void prepare_process(std::int32_t threads_per_rank);
+// Returns the memory that the process holds then.
+Bytes prepare_process(std::int32_t threads_per_rank);
 
 // All ranks as threads of this process.
 LoopEnd run_step_loop(const StepLoop& loop, const SequenceSource& source, PlanFeed& feed);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace weft {
 namespace {
@@ -19,16 +20,19 @@ std::string number(double value) {
 void merge_rank_measures(std::span<const RankMeasures> measures, StepMetrics& metrics) {
   const double count = static_cast<double>(measures.size());
   metrics.times = StepTimes();
-  metrics.exchange_bytes = metrics.peak_bytes = Bytes();
+  metrics.exchange_bytes = metrics.peak_bytes = metrics.resident_bytes = Bytes();
   double most_busy_s = -1;
   for (std::size_t i = 0; i < measures.size(); ++i) {
     const RankMeasures& rank = measures[i];
-    for (int phase = 0; phase < kNumPhases; ++phase)
+    for (int phase = 0; phase < kNumPhases; ++phase) {
       metrics.times.seconds[phase] += rank.times.seconds[phase] / count;
+      metrics.times.allocations[phase] += rank.times.allocations[phase];
+    }
     metrics.times.step_s += rank.times.step_s / count;
     metrics.times.busy_s += rank.times.busy_s / count;
     metrics.exchange_bytes += rank.exchange_bytes;
     metrics.peak_bytes = std::max(metrics.peak_bytes, rank.peak_bytes);
+    metrics.resident_bytes = std::max(metrics.resident_bytes, rank.resident_bytes);
     if (rank.times.busy_s > most_busy_s) {
       most_busy_s = rank.times.busy_s;
       metrics.slowest_rank = Rank(static_cast<std::int64_t>(i));
@@ -57,6 +61,12 @@ void describe_plan(const StepPlan& plan, StepMetrics& metrics) {
 
 std::string to_json_line(const StepMetrics& m) {
   const StepTimes& t = m.times;
+  const auto allocations = [&](Phase phase) {
+    return t.allocations[static_cast<std::size_t>(phase)];
+  };
+  const std::int64_t other_allocations =
+      std::accumulate(t.allocations.begin(), t.allocations.end(), std::int64_t{0}) -
+      allocations(Phase::kData) - allocations(Phase::kForward) - allocations(Phase::kBackward);
   std::string line = fmt::format(
       R"({{"schema":"weft.metrics.v1","step":{},"loss":{},"grad_norm":{},"lr":{},"tokens":{},"target_tokens":{},)"
       R"("padded_tokens":{},"tokens_per_s":{},"mfu":{},)",
@@ -70,11 +80,15 @@ std::string to_json_line(const StepMetrics& m) {
       number(t[Phase::kReduce]), number(t[Phase::kOptimizer]));
   line += fmt::format(
       R"("imbalance":{},"slowest_rank":{},"gap":{},"predicted_s":{},"exchange_bytes":{},"peak_bytes":{},)"
+      R"("predicted_peak_bytes":{},"resident_bytes":{},)"
+      R"("data_allocations":{},"forward_allocations":{},"backward_allocations":{},"other_allocations":{},)"
       R"("sharded_sequences":{},"max_degree":{},"skipped_steps":{},"dropped_sequences":{},"plan_hash":"{}",)"
       R"("resumed_at":{}}})",
       number(m.imbalance), m.slowest_rank, number(m.gap), number(m.predicted_s), m.exchange_bytes,
-      m.peak_bytes, m.sharded_sequences, m.max_degree, m.skipped_steps, m.dropped_sequences,
-      m.plan_hash.hex(), m.resumed_at ? std::to_string(*m.resumed_at) : "null");
+      m.peak_bytes, m.predicted_peak_bytes, m.resident_bytes, allocations(Phase::kData),
+      allocations(Phase::kForward), allocations(Phase::kBackward), other_allocations,
+      m.sharded_sequences, m.max_degree, m.skipped_steps, m.dropped_sequences, m.plan_hash.hex(),
+      m.resumed_at ? std::to_string(*m.resumed_at) : "null");
   return line;
 }
 

@@ -21,16 +21,19 @@ struct StepMetrics {
   double lr = 0;
   Tokens tokens;  // real tokens of the step, each once whatever the group size
   std::int64_t target_tokens = 0;
-  Tokens padded_tokens;     // always 0: Weft pads nothing
-  double tokens_per_s = 0;  // tokens / step_s
-  double mfu = 0;           // useful FLOPs / (step_s * peak)
-  StepTimes times;          // mean over ranks; phases add up to step_s
-  double imbalance = 1;     // max / mean of busy time over ranks
-  Rank slowest_rank;        // the one with the largest busy time
-  double gap = 0;           // (predicted makespan - lower bound) / lower bound
-  double predicted_s = 0;   // predicted makespan
-  Bytes exchange_bytes;     // sent on rings in this step, all ranks
-  Bytes peak_bytes;         // largest over ranks, counted by the tensor allocator
+  Tokens padded_tokens;        // always 0: Weft pads nothing
+  double tokens_per_s = 0;     // tokens / step_s
+  double mfu = 0;              // useful FLOPs / (step_s * peak)
+  StepTimes times;             // mean over ranks; phases add up to step_s; allocations of all ranks
+  double imbalance = 1;        // max / mean of busy time over ranks
+  Rank slowest_rank;           // the one with the largest busy time
+  double gap = 0;              // (predicted makespan - lower bound) / lower bound
+  double predicted_s = 0;      // predicted makespan
+  Bytes exchange_bytes;        // sent on rings in this step, all ranks
+  Bytes peak_bytes;            // largest over ranks, counted by the tensor allocator
+  Bytes predicted_peak_bytes;  // the same, predicted from the plan before the step
+  Bytes resident_bytes;  // that a process holds beyond what it held before the model, largest over
+                         // processes
   std::int64_t sharded_sequences = 0;
   std::int32_t max_degree = 1;
   bool skipped = false;                // this step updated nothing
@@ -45,10 +48,10 @@ struct RankMeasures {
   StepTimes times;
   Bytes exchange_bytes;
   Bytes peak_bytes;
+  Bytes resident_bytes;
 };
 
-// Fills times, imbalance, slowest_rank, exchange_bytes, peak_bytes from all ranks' measures (size
-// >= 1).
+// Fills times, imbalance, slowest_rank and bytes from all ranks' measures (size >= 1).
 void merge_rank_measures(std::span<const RankMeasures> measures, StepMetrics& metrics);
 // Fills tokens, targets, sharded_sequences, max_degree, gap, predicted_s from the plan.
 void describe_plan(const StepPlan& plan, StepMetrics& metrics);

@@ -1,5 +1,6 @@
 #include "train/trainer.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "base/error.h"
@@ -7,6 +8,7 @@
 #include "comm/collectives.h"
 #include "comm/mpi/mpi_world.h"
 #include "comm/thread/thread_world.h"
+#include "memory/counting_allocator.h"
 #include "train/run_folder.h"
 #include "train/run_setup.h"
 #include "train/stop_signal.h"
@@ -73,8 +75,10 @@ void print_end(const RunSetup& setup, const RunPosition& position, LoopEnd end) 
 // checkpoints.
 class RankRun {
  public:
-  RankRun(const RunSetup& setup, const TrainingJob& job, Communicator& comm)
-      : setup_(setup), job_(job), comm_(comm), loop_(setup.make_loop()) {}
+  RankRun(const RunSetup& setup, const TrainingJob& job, Communicator& comm, Bytes resident_before)
+      : setup_(setup), job_(job), comm_(comm), loop_(setup.make_loop()) {
+    loop_.resident_before = resident_before;
+  }
 
   LoopEnd run() {
     loop_.stop_requested = stop_requested;
@@ -86,6 +90,7 @@ class RankRun {
     const LoopEnd end = run_steps(loop_, setup_.sequences(), feed_.get(), comm_);
     if (comm_.rank() == kHead) {
       folder_->close();
+      print_memory();
       print_end(setup_, last_, end);
     }
     return end;
@@ -125,10 +130,25 @@ class RankRun {
                     last_step);
   }
 
+  // The largest step of this process, beside what its plan had let expect.
+  void print_memory() const {
+    if (largest_.peak_bytes == Bytes(0)) return;
+    const Bytes budget = setup_.memory().bytes;
+    fmt::print(
+        "memory  measured peak {}{} per rank in step {}, predicted for its plan {}; the "
+        "largest process grew by {}\n",
+        format_bytes(largest_.peak_bytes),
+        budget > Bytes(0) ? fmt::format(" of budget {}", format_bytes(budget)) : "",
+        largest_.step + 1, format_bytes(largest_.predicted_peak_bytes),
+        format_bytes(largest_resident_));
+  }
+
   void listen() {
     loop_.on_plan = [this](const StepPlan& plan) { folder_->on_plan(plan); };
     loop_.on_step = [this](const StepMetrics& metrics) {
       folder_->on_step(metrics);
+      if (metrics.peak_bytes > largest_.peak_bytes) largest_ = metrics;
+      largest_resident_ = std::max(largest_resident_, metrics.resident_bytes);
       last_.step = metrics.step + 1;
       last_.num_updates = last_.step - metrics.skipped_steps;
     };
@@ -152,6 +172,8 @@ class RankRun {
   Communicator& comm_;
   StepLoop loop_;
   RunPosition last_;
+  StepMetrics largest_;  // of this process's steps, by peak_bytes
+  Bytes largest_resident_;
   std::unique_ptr<RunLock> lock_;  // these three on the head only
   std::unique_ptr<RunFolder> folder_;
   std::unique_ptr<PlanFeed> feed_;
@@ -197,10 +219,11 @@ LoopEnd run_training(const TrainingJob& job) {
       job.virtual_link ? with_one_thread(job.config) : job.config,
       {.num_ranks = num_ranks, .ranks_on_host = num_ranks, .description = describe_ranks(job)},
       job.replay);
-  prepare_process(setup.threads_per_rank());
+  const Bytes resident_before = prepare_process(setup.threads_per_rank());
+  limit_large_blocks(num_ranks * setup.memory().bytes);
   LoopEnd end = LoopEnd::kFinished;
   const auto body = [&](Communicator& comm) {
-    const LoopEnd own = RankRun(setup, job, comm).run();
+    const LoopEnd own = RankRun(setup, job, comm, resident_before).run();
     if (comm.rank() == kHead) end = own;
   };
   const auto limit = wait_limit(job.config.comm);
@@ -227,8 +250,9 @@ LoopEnd run_training_process(const ProcessTraining& process,
                                                  to_string(process.place.launcher))},
                      job.replay);
                  check_same_setup(comm, setup);
-                 prepare_process(setup.threads_per_rank());
-                 end = RankRun(setup, job, comm).run();
+                 const Bytes resident_before = prepare_process(setup.threads_per_rank());
+                 limit_large_blocks(setup.memory().bytes);
+                 end = RankRun(setup, job, comm, resident_before).run();
                });
   return end;
 }

@@ -6,6 +6,7 @@
 
 #include "machine/core_count.h"
 #include "machine/memory_size.h"
+#include "machine/resident_size.h"
 
 namespace weft {
 namespace {
@@ -120,6 +121,20 @@ TEST(MemorySize, MeminfoIsRead) {
 TEST(MemorySize, OldKernelsWithoutMemAvailableCountFreeMemory) {
   const auto read = texts({{"/proc/meminfo", "MemTotal: 16384 kB\nMemFree: 1024 kB\n"}});
   EXPECT_EQ(read_memory_size(read).available, 1_MiB);
+}
+
+TEST(ResidentSize, AnonymousPagesOfThisProcessAreCounted) {
+  const auto read =
+      texts({{"/proc/self/status",
+              "Name:\tRssAnon:\nVmRSS:\t    5000 kB\nRssAnon:\t    2048 kB\nRssFile:\t  9 "
+              "kB\n"}});
+  EXPECT_EQ(resident_size(read), 2_MiB);
+  EXPECT_EQ(resident_size(texts({{"/proc/self/status", "VmRSS: 5000 kB\n"}})), Bytes(0));
+  EXPECT_EQ(resident_size(texts({})), Bytes(0));
+  const Bytes before = resident_size(system_text());
+  std::vector<char> touched(32 << 20, 1);
+  EXPECT_GE(resident_size(system_text()) - before, 31_MiB);
+  EXPECT_EQ(touched.back(), 1);
 }
 
 TEST(MemorySize, AGroupsLimitCountsWhatItHasAlreadyUsed) {

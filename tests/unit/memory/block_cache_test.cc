@@ -71,6 +71,55 @@ TEST(BlockCache, LentAndKeptStayWithinAnEighthOfTheMostThatWasLent) {
   for (const MemoryBlock& block : lent) cache.give_back(block);
 }
 
+// 64 KiB: what sizes are rounded up to.
+TEST(BlockCache, LentAndKeptStayWithinALimitWhileTheLentOnesFit) {
+  BlockCache cache;
+  const RandomStream random(9, "block cache");
+  constexpr std::size_t kLimit = 64 * kMiB;
+  cache.set_limit(kLimit);
+  std::vector<MemoryBlock> lent;
+  std::vector<std::size_t> asked;
+  std::size_t exact = 0, reused = 0;
+  for (std::uint64_t i = 0; i < 4000; ++i) {
+    const std::size_t size = (1 + random.below(3 * i, 160)) * (kMiB / 16);
+    if (exact + size > kLimit || (!lent.empty() && random.below(3 * i + 1, 100) < 45)) {
+      const std::size_t pick = random.below(3 * i + 2, lent.size());
+      exact -= asked[pick];
+      cache.give_back(lent[pick]);
+      lent.erase(lent.begin() + static_cast<std::ptrdiff_t>(pick));
+      asked.erase(asked.begin() + static_cast<std::ptrdiff_t>(pick));
+    } else {
+      const std::size_t kept_before = cache.kept_bytes();
+      lent.push_back(cache.take(size));
+      reused += cache.kept_bytes() < kept_before && lent.back().bytes > size;
+      asked.push_back(size);
+      exact += size;
+    }
+    if (cache.kept_bytes() > 0) {
+      ASSERT_LE(cache.lent_bytes() + cache.kept_bytes(), kLimit) << "step " << i << ", seed 9";
+    }
+    ASSERT_LE(cache.lent_bytes(), kLimit + kLimit / 8);
+  }
+  EXPECT_GT(reused, 100U);  // larger blocks than asked for were among them
+  for (const MemoryBlock& block : lent) cache.give_back(block);
+}
+
+TEST(BlockCache, MoreThanTheLimitIsLentAllTheSame) {
+  BlockCache cache;
+  cache.set_limit(4 * kMiB);
+  const MemoryBlock first = cache.take(3 * kMiB), second = cache.take(3 * kMiB);
+  ASSERT_NE(second.data, nullptr);
+  cache.give_back(first);
+  cache.give_back(second);
+  const MemoryBlock other = cache.take(kMiB);
+  EXPECT_LE(cache.lent_bytes() + cache.kept_bytes(), 4 * kMiB);
+  cache.give_back(other);
+  cache.set_limit(0);
+  const MemoryBlock large = cache.take(8 * kMiB);
+  cache.give_back(large);
+  EXPECT_GE(cache.kept_bytes(), 8 * kMiB);
+}
+
 TEST(BlockCache, WhatTheSystemCannotGiveIsNull) {
   BlockCache cache;
   EXPECT_EQ(cache.take(std::size_t{1} << 60).data, nullptr);

@@ -88,7 +88,7 @@ TEST_P(LayerRows, SwiGluMatchesAutogradAndDifferences) {
   const at::Tensor gate = random({GetParam(), 5}, "gate");
   const at::Tensor up = random({GetParam(), 5}, "up");
   const at::Tensor d_h = random({GetParam(), 5}, "dh");
-  const SwiGluGradients gradients = swiglu_backward(gate, up, d_h);
+  const SwiGluGradients gradients = swiglu_backward(gate, up, d_h.clone());
   const at::Tensor gate_leaf = leaf(gate);
   const at::Tensor up_leaf = leaf(up);
   const at::Tensor h = gate_leaf * at::sigmoid(gate_leaf) * up_leaf;

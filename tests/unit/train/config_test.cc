@@ -204,6 +204,10 @@ TEST(TrainConfig, RangeEdgesThatAreLegalAreAccepted) {
   EXPECT_EQ(smallest({{"optimizer.lr", "0"}, {"optimizer.min_lr", "0"}}).optimizer.lr, 0);
   EXPECT_EQ(smallest({{"optimizer.min_lr", "3e-4"}}).optimizer.min_lr, 3e-4);
   EXPECT_EQ(smallest({{"plan.capacity", "1"}}).plan.capacity, Tokens(1));
+  EXPECT_EQ(smallest({{"plan.capacity", "0"}}).plan.capacity, Tokens(0));
+  EXPECT_EQ(smallest({{"memory.budget_bytes", "0"}}).memory.budget_bytes, Bytes(0));
+  EXPECT_EQ(smallest({{"memory.budget_bytes", "4G"}}).memory.budget_bytes,
+            Bytes(std::int64_t{4} << 30));
   EXPECT_EQ(smallest({{"data.global_batch_tokens", "16K"}}).data.global_batch_tokens,
             Tokens(16384));
   EXPECT_EQ(smallest({{"model.head_dim", "2"}}).model.head_dim, 2);

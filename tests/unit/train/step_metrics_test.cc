@@ -47,6 +47,12 @@ TEST(StepMetrics, TheJsonLineHasEveryDocumentedKeyOnce) {
                                          "predicted_s",
                                          "exchange_bytes",
                                          "peak_bytes",
+                                         "predicted_peak_bytes",
+                                         "resident_bytes",
+                                         "data_allocations",
+                                         "forward_allocations",
+                                         "backward_allocations",
+                                         "other_allocations",
                                          "sharded_sequences",
                                          "max_degree",
                                          "skipped_steps",
@@ -78,6 +84,11 @@ TEST(StepMetrics, RankMeasuresMergeByMeanMaxAndSum) {
   ranks[1].exchange_bytes = 20_B;
   ranks[0].peak_bytes = 7_B;
   ranks[1].peak_bytes = 5_B;
+  ranks[0].resident_bytes = 8_B;
+  ranks[1].resident_bytes = 9_B;
+  ranks[0].times.allocations[static_cast<std::size_t>(Phase::kForward)] = 11;
+  ranks[1].times.allocations[static_cast<std::size_t>(Phase::kForward)] = 12;
+  ranks[1].times.allocations[static_cast<std::size_t>(Phase::kReduce)] = 1;
   StepMetrics metrics;
   merge_rank_measures(ranks, metrics);
   EXPECT_DOUBLE_EQ(metrics.times.step_s, 4);
@@ -86,6 +97,11 @@ TEST(StepMetrics, RankMeasuresMergeByMeanMaxAndSum) {
   EXPECT_EQ(metrics.slowest_rank, Rank(1));
   EXPECT_EQ(metrics.exchange_bytes, 30_B);
   EXPECT_EQ(metrics.peak_bytes, 7_B);
+  EXPECT_EQ(metrics.resident_bytes, 9_B);
+  const auto json = nlohmann::json::parse(to_json_line(metrics));
+  EXPECT_EQ(json["forward_allocations"], 23);
+  EXPECT_EQ(json["backward_allocations"], 0);
+  EXPECT_EQ(json["other_allocations"], 1);
 }
 
 // 1000 real tokens, 600 targets on two ranks that share the sequence: counted once, not once per

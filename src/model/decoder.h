@@ -11,6 +11,7 @@
 
 #include "attention/attention.h"
 #include "loader/packed_micro_batch.h"
+#include "memory/activation_store.h"
 #include "memory/recompute.h"
 #include "model/parameters.h"
 
@@ -35,8 +36,9 @@ class Decoder {
           Recompute recompute = Recompute::kNone);
   ~Decoder();
 
+  // `offload`: where a share of what is kept waits for backward.
   ForwardResult forward(const PackedMicroBatch& batch, const AttentionLayout& layout,
-                        RingContext ring) const;
+                        RingContext ring, const Offload& offload = {}) const;
   // Adds to the flat gradients. `batch`, `layout` and `ring` as given to forward.
   void backward(ForwardResult&& result, const PackedMicroBatch& batch,
                 const AttentionLayout& layout, RingContext ring);

@@ -8,9 +8,9 @@
 
 namespace weft {
 
-PreparedStep prepare_step(FedPlan fed, std::int32_t num_ranks) {
+PreparedStep prepare_step(FedPlan fed, std::int32_t num_ranks, std::int32_t offload_layers) {
   const StepPlan& plan = fed.plan;
-  check_runnable(plan, num_ranks);
+  check_runnable(plan, num_ranks, offload_layers);
   PreparedStep prepared;
   prepared.hash = plan_hash(plan);
   for (std::int32_t r = 0; r < num_ranks; ++r) {
@@ -46,7 +46,7 @@ void PlanAhead::run() {
     PreparedStep prepared;
     std::exception_ptr error;
     try {
-      prepared = prepare_step(feed_.next(), options_.num_ranks);
+      prepared = prepare_step(feed_.next(), options_.num_ranks, options_.offload_layers);
     } catch (...) {
       error = std::current_exception();
     }

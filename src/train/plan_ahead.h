@@ -22,12 +22,13 @@ struct PreparedStep {
   std::vector<std::vector<std::byte>> slices;  // [num_ranks], encoded
 };
 // Throws what check_runnable throws.
-PreparedStep prepare_step(FedPlan fed, std::int32_t num_ranks);
+PreparedStep prepare_step(FedPlan fed, std::int32_t num_ranks, std::int32_t offload_layers);
 
 struct PlanAheadOptions {
   std::int32_t num_ranks = 1;
-  std::int64_t num_steps = 0;  // steps that will be taken at most
-  std::int64_t depth = 1;      // steps that may lie ready, at least 1
+  std::int32_t offload_layers = 0;  // see check_runnable
+  std::int64_t num_steps = 0;       // steps that will be taken at most
+  std::int64_t depth = 1;           // steps that may lie ready, at least 1
 };
 
 // The feed must outlive this object and is called from its thread alone.

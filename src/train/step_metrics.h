@@ -30,6 +30,7 @@ struct StepMetrics {
   double gap = 0;           // (predicted makespan - lower bound) / lower bound
   double predicted_s = 0;   // predicted makespan
   Bytes exchange_bytes;     // sent on rings in this step, all ranks
+  Bytes offload_bytes;      // written to the tier in this step, all ranks
   Bytes peak_bytes;         // largest over ranks, counted by the tensor allocator
   std::int64_t sharded_sequences = 0;
   std::int32_t max_degree = 1;
@@ -44,10 +45,12 @@ struct StepMetrics {
 struct RankMeasures {
   StepTimes times;
   Bytes exchange_bytes;
+  Bytes offload_bytes;
   Bytes peak_bytes;
 };
 
-// Fills times, imbalance, slowest_rank, exchange_bytes, peak_bytes from all ranks' measures (size
+// Fills times, imbalance, slowest_rank, exchange_bytes, offload_bytes, peak_bytes from all ranks'
+// measures (size
 // >= 1).
 void merge_rank_measures(std::span<const RankMeasures> measures, StepMetrics& metrics);
 // Fills tokens, targets, sharded_sequences, max_degree, gap, predicted_s from the plan.

@@ -24,7 +24,9 @@ struct RankState {
   AdamW& optimizer;
   LearningRateSchedule schedule;
   TrainStepOptions options;
-  std::int64_t skipped_steps = 0;  // steps without a target or with a non-finite gradient
+  OffloadTier* offload_tier = nullptr;  // null: no plan offloads
+  OffloadMeasures offloaded;            // grows with every step
+  std::int64_t skipped_steps = 0;       // steps without a target or with a non-finite gradient
 };
 
 struct StepOutcome {

@@ -162,7 +162,9 @@ LoopEnd run_training(const TrainingJob& job) {
                        {.num_ranks = num_ranks,
                         .ranks_on_host = num_ranks,
                         .description = fmt::format("{} threads of one process", num_ranks)},
-                       job.replay);
+                       job.replay, [num_ranks](const TrainConfig& config) {
+                         return settle_offload_rate(config, num_ranks);
+                       });
   prepare_process(setup.threads_per_rank());
   LoopEnd end = LoopEnd::kFinished;
   run_thread_ranks({.num_ranks = num_ranks, .wait_limit = wait_limit(job.config.comm)},
@@ -185,7 +187,9 @@ LoopEnd run_training_process(const ProcessTraining& process,
                       .ranks_on_host = process.place.local_size,
                       .description = fmt::format("{} processes of {}", comm.size(),
                                                  to_string(process.place.launcher))},
-                     job.replay);
+                     job.replay, [&](const TrainConfig& config) {
+                       return share_offload_rate(comm, config, process.place.local_size);
+                     });
                  check_same_setup(comm, setup);
                  prepare_process(setup.threads_per_rank());
                  end = RankRun(setup, job, comm).run();

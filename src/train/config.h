@@ -44,7 +44,7 @@ struct PlanConfig {
 struct MemoryConfig {
   std::string recompute = "none";       // none | attention | full
   std::string offload = "none";         // none | disk
-  std::string offload_path;             // folder on a local disk; empty: train.out
+  std::string offload_path = "";        // folder on a local disk; empty: train.out
   double offload_bytes_per_second = 0;  // of one rank, the slower direction; 0: measured once
   friend bool operator==(const MemoryConfig&, const MemoryConfig&) = default;
 };

@@ -275,10 +275,6 @@ void check_train_config(const TrainConfig& config) {
   WEFT_USER_CHECK(config.optimizer.min_lr <= config.optimizer.lr,
                   "optimizer.min_lr: expected at most optimizer.lr = {}, got {}",
                   config.optimizer.lr, config.optimizer.min_lr);
-  WEFT_USER_CHECK(config.memory.offload == "none" || config.plan.strategy == "hdp",
-                  "memory.offload: plans of strategy 'hdp' alone can offload, but plan.strategy is "
-                  "'{}'; set one of the two",
-                  config.plan.strategy);
   WEFT_USER_CHECK(config.data.max_context <= config.data.global_batch_tokens,
                   "data.max_context: expected at most data.global_batch_tokens = {} (a step takes "
                   "whole sequences), "

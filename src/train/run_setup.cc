@@ -108,6 +108,10 @@ RunSetup::RunSetup(TrainConfig config, RankPlacement placement, std::string repl
   config_ = settle(std::move(config), corpus_, placement_.num_ranks);
   threads_per_rank_ = settle_threads(config_, placement_.ranks_on_host);
   if (offloads(config_) && replay_.empty()) {
+    WEFT_USER_CHECK(config_.plan.strategy == "hdp",
+                    "memory.offload: plans of strategy 'hdp' alone can offload, but plan.strategy "
+                    "is '{}'; set memory.offload = \"none\", or leave plan.strategy out",
+                    config_.plan.strategy);
     offload_rate_ = settle_rate(config_);
     config_.memory.offload_bytes_per_second = offload_rate_.bytes_per_second;
   }

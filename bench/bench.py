@@ -17,7 +17,7 @@ import time
 
 BASELINES = pathlib.Path(__file__).resolve().parent / "baselines"
 PROGRAMS = [["bench_machine"], ["bench_attention"], ["bench_plan"], ["bench_comm"], ["bench_comm", "--mpi"],
-            ["bench_step"]]
+            ["bench_step"], ["bench_offload"]]
 MPIRUN = ["mpirun", "-n", "2", "--oversubscribe", "--bind-to", "none"]
 MPI_ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 KNOWN = {"name", "value", "unit", "better", "samples", "min", "p50", "max", "limit", "limit_name", "share"}

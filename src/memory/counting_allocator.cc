@@ -28,6 +28,11 @@ struct alignas(kAlignment) BlockHeader {
 };
 static_assert(sizeof(BlockHeader) == kAlignment);
 
+// A cached block begins at a page; its tensor begins at the next one, the header just before it, so
+// that the disk can read and write the tensor without a copy.
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kHeaderInPage = kPage - sizeof(BlockHeader);
+
 void charge(Counts& counts, std::int64_t bytes) {
   counts.allocations.fetch_add(1, std::memory_order_relaxed);
   const std::int64_t live = counts.live_bytes.fetch_add(bytes, std::memory_order_relaxed) + bytes;
@@ -50,15 +55,20 @@ void free_block(void* context) {
   const std::size_t block_bytes = header->block_bytes;
   header->~BlockHeader();
   if (block_bytes > 0) {
-    large_blocks().give_back({context, block_bytes});
+    large_blocks().give_back({static_cast<std::byte*>(context) - kHeaderInPage, block_bytes});
   } else {
     std::free(context);
   }
 }
 
+// Where the header of a tensor of so many bytes goes, and the size of the cached block if it is in
+// one; null when there is no room.
 MemoryBlock take_memory(std::size_t bytes) {
-  if (bytes >= BlockCache::kSmallestBlock) return large_blocks().take(bytes);
-  return {std::aligned_alloc(kAlignment, bytes), 0};
+  if (bytes < BlockCache::kSmallestBlock)
+    return {std::aligned_alloc(kAlignment, sizeof(BlockHeader) + bytes), 0};
+  const MemoryBlock block = large_blocks().take(kPage + bytes);
+  if (block.data == nullptr) return {};
+  return {static_cast<std::byte*>(block.data) + kHeaderInPage, block.bytes};
 }
 
 c10::DataPtr allocate_block(std::size_t bytes) {
@@ -66,7 +76,7 @@ c10::DataPtr allocate_block(std::size_t bytes) {
   if (bytes == 0) return {nullptr, cpu};
   const std::size_t padded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   const MemoryBlock memory =
-      padded < bytes ? MemoryBlock() : take_memory(sizeof(BlockHeader) + padded);
+      padded < bytes || padded + kPage < padded ? MemoryBlock() : take_memory(padded);
   WEFT_USER_CHECK(memory.data != nullptr,
                   "memory: no room for a tensor of {}; lower the capacity per rank or run fewer "
                   "ranks on this machine",

@@ -3,7 +3,8 @@
 // A program installs the allocator once, before it makes tensors; every CPU tensor made after that
 // carries its counter and size in front of its memory, so whoever frees it, on whichever thread and
 // however late, credits the counter it was charged to. Memory is aligned to 64 bytes (a cache line,
-// the widest vector register).
+// the widest vector register), that of large tensors (block_cache.h) to 4096 (a page, what direct
+// input and output want).
 //
 // Which counter an allocation is charged to is decided by the innermost AllocationScope of the
 // allocating thread. That is a thread_local pointer, the only one of Weft, and it is one because

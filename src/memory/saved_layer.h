@@ -1,15 +1,11 @@
-// What a decoder layer's forward leaves for its backward, and where it waits in between.
+// SavedLayer: what a decoder layer's forward leaves for its backward.
 //
 // Only what is expensive to compute again is kept; norms and the feed-forward's product are
-// elementwise and are computed again in backward. SavedLayers is the seam between a layer and the
-// place where its tensors wait: put() once per layer in forward order, take() once per layer in
-// backward order. Everything is kept in memory; a layer's tensors are freed when the value that
-// take() returned goes away. Letters: T rows of the micro-batch, E hidden_size, H query heads, K
-// key/value heads, D head_dim, F feed-forward size.
+// elementwise and are computed again in backward. Letters: T rows of the micro-batch, E
+// hidden_size, H query heads, K key/value heads, D head_dim, F feed-forward size.
 #pragma once
 
-#include <cstdint>
-#include <vector>
+#include <array>
 
 #include "base/units.h"
 #include "tensor/tensor.h"
@@ -29,22 +25,9 @@ struct SavedLayer {
   at::Tensor gate;           // [T, F] before SiLU
   at::Tensor up;             // [T, F]
 
-  Bytes bytes() const;  // of all tensors together
-};
-
-class SavedLayers {
- public:
-  explicit SavedLayers(std::int64_t num_layers);
-
-  void put(std::int64_t layer, SavedLayer saved);  // InternalError if that layer is there already
-  SavedLayer take(std::int64_t layer);             // InternalError if it is not there
-
- private:
-  struct Place {
-    bool full = false;
-    SavedLayer saved;
-  };
-  std::vector<Place> places_;
+  static constexpr std::size_t kNumTensors = 11;
+  std::array<at::Tensor*, kNumTensors> tensors();  // in the order above; some may be undefined
+  Bytes bytes() const;                             // of all tensors together
 };
 
 }  // namespace weft

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "cost/memory_model.h"
-#include "memory/saved_layer.h"
+#include "memory/activation_store.h"
 #include "model/cross_entropy.h"
 #include "model/decoder_layer.h"
 
@@ -37,10 +37,10 @@ void check_batch(const ModelConfig& config, const PackedMicroBatch& batch,
 // What a forward keeps: layer by layer, then what stands above the layers.
 class ForwardState {
  public:
-  explicit ForwardState(std::int64_t num_layers) : layers(num_layers) {}
+  ForwardState(std::int64_t num_layers, const Offload& offload) : layers(num_layers, offload) {}
 
   RotaryTable rotary;
-  SavedLayers layers;
+  ActivationStore layers;
   at::Tensor final_input;  // [T, E] before the final norm
   at::Tensor final_rstd;   // [T, 1]
   at::Tensor d_hidden;     // [T, E] gradient of the head's input
@@ -115,11 +115,11 @@ Decoder::Decoder(const ModelConfig& config, ParameterSet& parameters, const Atte
 Decoder::~Decoder() = default;
 
 ForwardResult Decoder::forward(const PackedMicroBatch& batch, const AttentionLayout& layout,
-                               RingContext ring) {
+                               RingContext ring, const Offload& offload) {
   ring.trace = parts_->options.trace;
   check_batch(parts_->config, batch, layout);
   ForwardResult result;
-  result.state = std::make_unique<ForwardState>(parts_->config.num_layers);
+  result.state = std::make_unique<ForwardState>(parts_->config.num_layers, offload);
   ForwardState& state = *result.state;
   state.rotary = parts_->rotary_table(batch);
   const LayerContext context{parts_->kernel, layout, state.rotary, ring};

@@ -11,6 +11,7 @@
 
 #include "attention/attention.h"
 #include "loader/packed_micro_batch.h"
+#include "memory/activation_store.h"
 #include "memory/recompute.h"
 #include "model/parameters.h"
 
@@ -41,9 +42,10 @@ class Decoder {
   ~Decoder();
 
   // Takes the head's gradient on the way, while its logits are there, and adds its weight's share
-  // to the flat gradients: each forward needs its backward, or zero_gradients().
+  // to the flat gradients: each forward needs its backward, or zero_gradients(). `offload`: where a
+  // share of what is kept waits for backward.
   ForwardResult forward(const PackedMicroBatch& batch, const AttentionLayout& layout,
-                        RingContext ring);
+                        RingContext ring, const Offload& offload = {});
   // Adds the rest to the flat gradients. `batch`, `layout` and `ring` as given to forward.
   void backward(ForwardResult&& result, const PackedMicroBatch& batch,
                 const AttentionLayout& layout, RingContext ring);

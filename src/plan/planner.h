@@ -24,7 +24,7 @@ struct PlanOptions {
   // sequence given.
   Tokens max_context;
   // Whether long sequences may offload activations, to need fewer ranks ("hdp" alone;
-  // docs/planner.md "Offload"). Planning only: no executor runs such plans yet.
+  // docs/planner.md "Offload").
   bool offload = false;
   LossWeighting weighting = LossWeighting::kToken;
   std::int64_t step = 0;   // recorded in the plan

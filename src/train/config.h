@@ -42,8 +42,11 @@ struct PlanConfig {
 };
 
 struct MemoryConfig {
-  std::string recompute = "none";  // none | attention | full
-  Bytes budget_bytes = Bytes(0);   // of one rank; 0: no limit
+  std::string recompute = "none";       // none | attention | full
+  Bytes budget_bytes = Bytes(0);        // of one rank; 0: no limit
+  std::string offload = "none";         // none | disk
+  std::string offload_path = "";        // folder on a local disk; empty: train.out
+  double offload_bytes_per_second = 0;  // of one rank, the slower direction; 0: measured once
   friend bool operator==(const MemoryConfig&, const MemoryConfig&) = default;
 };
 

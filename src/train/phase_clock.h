@@ -1,8 +1,9 @@
 // PhaseClock: splits one rank's step time into disjoint phases that add up to the whole.
 //
 // The time that forward and backward spend blocked on ring messages is taken out of them and
-// counted as exchange. Waiting for other ranks inside the gradient reduction stays in reduce: that
-// is where imbalance is paid. The tensors that each phase makes are counted beside its time.
+// counted as exchange, and what they wait for offloaded activations as offload. Waiting for other
+// ranks inside the gradient reduction stays in reduce: that is where imbalance is paid. The tensors
+// that each phase makes are counted beside its time.
 #pragma once
 
 #include <array>
@@ -11,12 +12,13 @@
 #include <utility>
 
 #include "comm/communicator.h"
+#include "memory/activation_store.h"
 #include "memory/counting_allocator.h"
 
 namespace weft {
 
-enum class Phase { kPlan, kData, kForward, kBackward, kExchange, kReduce, kOptimizer };
-inline constexpr int kNumPhases = 7;
+enum class Phase { kPlan, kData, kForward, kBackward, kExchange, kOffload, kReduce, kOptimizer };
+inline constexpr int kNumPhases = 8;
 
 struct StepTimes {
   std::array<double, kNumPhases> seconds{};
@@ -31,9 +33,11 @@ struct StepTimes {
 // Belongs to one rank's thread.
 class PhaseClock {
  public:
-  // `memory`: charged with what the rank allocates.
-  explicit PhaseClock(const Communicator& comm, AllocationCounter memory = {})
-      : comm_(comm), memory_(std::move(memory)) {}
+  // `memory`: charged with what the rank allocates. `offloaded`: what the rank's stores measure,
+  // growing while the clock runs; null: none offloads.
+  explicit PhaseClock(const Communicator& comm, AllocationCounter memory = {},
+                      const OffloadMeasures* offloaded = nullptr)
+      : comm_(comm), memory_(std::move(memory)), offloaded_(offloaded) {}
 
   void start(Phase first);
   void enter(Phase next);  // ends the current phase
@@ -42,8 +46,11 @@ class PhaseClock {
  private:
   void close_phase();
 
+  double offload_wait_s() const;
+
   const Communicator& comm_;
   AllocationCounter memory_;
+  const OffloadMeasures* offloaded_;
   StepTimes times_;
   Phase phase_ = Phase::kPlan;
   std::chrono::nanoseconds step_start_{};
@@ -51,6 +58,7 @@ class PhaseClock {
   double phase_cpu_start_s_ = 0;
   std::int64_t allocations_at_phase_start_ = 0;
   Nanoseconds blocked_at_phase_start_;
+  double offload_wait_at_phase_start_s_ = 0;
 };
 
 }  // namespace weft

@@ -10,7 +10,7 @@ namespace weft {
 
 PreparedStep prepare_step(FedPlan fed, const PlanAheadOptions& options) {
   const StepPlan& plan = fed.plan;
-  check_runnable(plan, options.num_ranks);
+  check_runnable(plan, options.num_ranks, options.offload_layers);
   PreparedStep prepared;
   prepared.hash = plan_hash(plan);
   for (std::int32_t r = 0; r < options.num_ranks; ++r) {

@@ -26,9 +26,10 @@ struct PreparedStep {
 
 struct PlanAheadOptions {
   std::int32_t num_ranks = 1;
-  std::int64_t num_steps = 0;  // steps that will be taken at most
-  std::int64_t depth = 1;      // steps that may lie ready, at least 1
-  MemoryBudget memory = {};    // of every rank
+  std::int32_t offload_layers = 0;  // see check_runnable
+  std::int64_t num_steps = 0;       // steps that will be taken at most
+  std::int64_t depth = 1;           // steps that may lie ready, at least 1
+  MemoryBudget memory = {};         // of every rank
 };
 // Throws what check_runnable and check_budget throw.
 PreparedStep prepare_step(FedPlan fed, const PlanAheadOptions& options);

@@ -103,7 +103,7 @@ std::vector<std::filesystem::path> list_plan_files(const std::filesystem::path& 
   return files;
 }
 
-void check_runnable(const StepPlan& plan, std::int32_t num_ranks) {
+void check_runnable(const StepPlan& plan, std::int32_t num_ranks, std::int32_t offload_layers) {
   validate(plan);
   WEFT_USER_CHECK(plan.num_ranks == num_ranks,
                   "the plan of step {} is for {} ranks, this run has {}", plan.step, plan.num_ranks,
@@ -113,16 +113,22 @@ void check_runnable(const StepPlan& plan, std::int32_t num_ranks) {
       "the plan of step {} is for pipelines of {} stages; this build runs all layers of "
       "a rank on one device; plan again without --pipeline-stages",
       plan.step, plan.pipeline_stages);
+  double ratio = 0;
   for (const auto& micro_batches : plan.ranks) {
-    for (const MicroBatch& micro_batch : micro_batches) {
-      WEFT_USER_CHECK(
-          micro_batch.offload_ratio == 0,
-          "the plan of step {} offloads {} of a micro-batch's activations; this build "
-          "keeps all of them in memory, so its capacity would be exceeded; plan again without "
-          "--offload",
-          plan.step, micro_batch.offload_ratio);
-    }
+    for (const MicroBatch& micro_batch : micro_batches)
+      ratio = std::max(ratio, micro_batch.offload_ratio);
   }
+  if (ratio == 0) return;
+  WEFT_USER_CHECK(
+      offload_layers > 0,
+      "the plan of step {} offloads {} of a micro-batch's activations, but memory.offload is "
+      "\"none\", so its capacity would be exceeded; set memory.offload = \"disk\", or plan again "
+      "without --offload",
+      plan.step, ratio);
+  WEFT_USER_CHECK(plan.num_layers == offload_layers,
+                  "the plan of step {} offloads activations of {} layers, but the model has {}, so "
+                  "its capacity would not be kept; plan again with a cost file of this model",
+                  plan.step, plan.num_layers, offload_layers);
 }
 
 }  // namespace weft

@@ -41,8 +41,9 @@ std::unique_ptr<PlanFeed> make_replay_feed(DataOrder order, ReplayOptions option
 // One plan file, or all *.plan files of a folder in name order. UserError when there is none.
 std::vector<std::filesystem::path> list_plan_files(const std::filesystem::path& path);
 
-// Validates; UserError also for what this executor does not do: another number of ranks or an
-// offload ratio above 0.
-void check_runnable(const StepPlan& plan, std::int32_t num_ranks);
+// Validates; UserError also for what this executor does not do: another number of ranks, pipelines,
+// or an offload ratio above 0 where nothing can be offloaded (offload_layers 0) or the plan is for
+// another number of layers.
+void check_runnable(const StepPlan& plan, std::int32_t num_ranks, std::int32_t offload_layers);
 
 }  // namespace weft

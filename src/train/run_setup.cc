@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "cost/cpu_estimate.h"
 #include "machine/core_count.h"
+#include "plan/offload.h"
 #include "train/plan_ahead.h"
 #include "train/resume.h"
 
@@ -24,7 +25,7 @@ TrainConfig settle(TrainConfig config, const Corpus& corpus, std::int32_t num_ra
   return config;
 }
 
-CostModel cost_model_of(const TrainConfig& config) {
+CostModel read_cost_model(const TrainConfig& config) {
   const ModelConfig& model = config.model;
   if (config.plan.cost.empty()) {
     const bool wide = parse_dtype(config.train.dtype, "train.dtype") == at::kDouble;
@@ -48,6 +49,12 @@ CostModel cost_model_of(const TrainConfig& config) {
   return cost;
 }
 
+CostModel cost_model_of(const TrainConfig& config) {
+  CostModel cost = read_cost_model(config);
+  if (offloads(config)) add_offload_terms(config, cost);
+  return cost;
+}
+
 PlanRequest plan_request(const TrainConfig& config, const CostModel& cost) {
   PlanRequest request;
   const auto num_ranks = static_cast<std::int32_t>(config.train.ranks);
@@ -55,15 +62,24 @@ PlanRequest plan_request(const TrainConfig& config, const CostModel& cost) {
   request.cost = cost;
   request.options.strategy = config.plan.strategy;
   request.options.capacity = config.plan.capacity;
+  request.options.offload = offloads(config);
   request.options.max_context = config.data.max_context;
   request.options.weighting = parse_loss_weighting(config.data.weighting, "data.weighting");
   request.options.seed = static_cast<std::uint64_t>(config.data.seed);
   return request;
 }
 
+// Layers whose activations plans may offload, 0: none; see check_runnable.
+std::int32_t offload_layers(const TrainConfig& config) {
+  return static_cast<std::int32_t>(offloads(config) ? config.model.num_layers : 0);
+}
+
 // The longest sequence must fit on all ranks together; known before the first step.
-void check_longest_sequence(const TrainConfig& config, const MemoryBudget& memory, Tokens longest) {
-  const std::int64_t needed = ranks_needed(longest, config.plan.capacity);
+void check_longest_sequence(const TrainConfig& config, const CostModel& cost,
+                            const MemoryBudget& memory, Tokens longest) {
+  const std::int64_t needed = offloads(config)
+                                  ? least_degree_with_offload(cost, longest, config.plan.capacity)
+                                  : ranks_needed(longest, config.plan.capacity);
   WEFT_USER_CHECK(needed <= config.train.ranks || memory.bytes == Bytes(0),
                   "the corpus' longest sequence has {} tokens, but {} ranks x plan.capacity {} "
                   "hold {}, and memory.budget_bytes is {}. What would fit: {}; or a smaller "
@@ -93,7 +109,8 @@ std::int32_t settle_threads(const TrainConfig& config, std::int32_t ranks_on_hos
   return static_cast<std::int32_t>(asked > 0 ? asked : share);
 }
 
-RunSetup::RunSetup(TrainConfig config, RankPlacement placement, std::string replay)
+RunSetup::RunSetup(TrainConfig config, RankPlacement placement, std::string replay,
+                   const std::function<OffloadRate(const TrainConfig&)>& settle_rate)
     : placement_(std::move(placement)),
       replay_(std::move(replay)),
       corpus_(config.data.corpus),
@@ -101,13 +118,21 @@ RunSetup::RunSetup(TrainConfig config, RankPlacement placement, std::string repl
                  parse_over_long(config.data.over_long, "data.over_long")) {
   config_ = settle(std::move(config), corpus_, placement_.num_ranks);
   threads_per_rank_ = settle_threads(config_, placement_.ranks_on_host);
+  if (offloads(config_) && replay_.empty()) {
+    WEFT_USER_CHECK(config_.plan.strategy == "hdp",
+                    "memory.offload: plans of strategy 'hdp' alone can offload, but plan.strategy "
+                    "is '{}'; set memory.offload = \"none\", or leave plan.strategy out",
+                    config_.plan.strategy);
+    offload_rate_ = settle_rate(config_);
+    config_.memory.offload_bytes_per_second = offload_rate_.bytes_per_second;
+  }
   cost_ = cost_model_of(config_);
   memory_ = memory_budget(config_, threads_per_rank_);
   data_order();  // its own checks
   if (!replay_.empty()) return;
   const Tokens longest = sequences_.sequence(sequences_.longest_sequence_idx()).tokens();
   config_.plan.capacity = settle_capacity(config_, memory_, longest);
-  check_longest_sequence(config_, memory_, longest);
+  check_longest_sequence(config_, cost_, memory_, longest);
 }
 
 DataOrder RunSetup::data_order() const {
@@ -129,7 +154,9 @@ std::unique_ptr<PlanFeed> RunSetup::make_feed(DataOrder order, std::int64_t firs
       .first_step = first_step};
   const auto rehearsal = make_replay_feed(order, options);
   for (std::int64_t step = first_step; step < config_.train.steps; ++step) {
-    prepare_step(rehearsal->next(), {.num_ranks = options.num_ranks, .memory = memory_});
+    prepare_step(rehearsal->next(), {.num_ranks = options.num_ranks,
+                                     .offload_layers = offload_layers(config_),
+                                     .memory = memory_});
   }
   return make_replay_feed(std::move(order), options);
 }
@@ -163,6 +190,7 @@ StepLoop RunSetup::make_loop() const {
   loop.save_interval = config.train.save_interval;
   loop.corpus_hash = corpus_.hash();
   loop.config = effective_config();
+  loop.make_offload_tier = offload_tier_maker(config);
   return loop;
 }
 
@@ -170,6 +198,17 @@ std::string RunSetup::effective_config() const {
   const std::string text = to_toml(config_);
   if (replay_.empty()) return text;
   return fmt::format("# plans replayed from {}: [plan] was not used\n", replay_) + text;
+}
+
+void RunSetup::print_offload() const {
+  fmt::print("offload to files without a name in {}", offload_folder(config_).string());
+  if (!replay_.empty()) {
+    fmt::print(", as the plans say\n");
+  } else {
+    fmt::print(", {}/s a rank: {}\n",
+               format_bytes(Bytes(static_cast<std::int64_t>(offload_rate_.bytes_per_second))),
+               offload_rate_.source);
+  }
 }
 
 void RunSetup::print_start(const ComputePeak& peak) const {
@@ -190,6 +229,7 @@ void RunSetup::print_start(const ComputePeak& peak) const {
                replay_);
   }
   print_memory();
+  if (offloads(config_)) print_offload();
   fmt::print("peak    {:.1f} GFLOP/s for MFU: {}\n", peak.flops_per_s * 1e-9, peak.source);
 }
 

@@ -10,6 +10,7 @@
 #include "cost/cost_model.h"
 #include "train/compute_rate.h"
 #include "train/config.h"
+#include "train/offload_setup.h"
 #include "train/plan_feed.h"
 #include "train/step_loop.h"
 
@@ -29,8 +30,10 @@ std::int32_t settle_threads(const TrainConfig& config, std::int32_t ranks_on_hos
 class RunSetup {
  public:
   // UserError: whatever is wrong with configuration, corpus, cost file or replayed plans. `replay`:
-  // plan file or folder of plans; empty: plan.
-  RunSetup(TrainConfig config, RankPlacement placement, std::string replay);
+  // plan file or folder of plans; empty: plan. `settle_rate` is asked for the rate of offload when
+  // plans need it.
+  RunSetup(TrainConfig config, RankPlacement placement, std::string replay,
+           const std::function<OffloadRate(const TrainConfig&)>& settle_rate);
 
   const TrainConfig& config() const { return config_; }  // settled: nothing is left to a default
   const Corpus& corpus() const { return corpus_; }
@@ -52,12 +55,14 @@ class RunSetup {
 
  private:
   void print_memory() const;
+  void print_offload() const;
 
   TrainConfig config_;
   RankPlacement placement_;
   std::string replay_;
   Corpus corpus_;
   SequenceSet sequences_;
+  OffloadRate offload_rate_;
   CostModel cost_;
   MemoryBudget memory_;
   std::int32_t threads_per_rank_ = 1;

@@ -72,7 +72,7 @@ bool check_same_plan(Communicator& comm, const PlanSlice& slice, bool stop_reque
 
 std::vector<RankMeasures> gather_measures(Communicator& comm, const RankMeasures& mine,
                                           std::int64_t step) {
-  constexpr std::size_t kFields = 2 * kNumPhases + 5;
+  constexpr std::size_t kFields = 2 * kNumPhases + 6;
   std::array<double, kFields> packed{};
   std::copy(mine.times.seconds.begin(), mine.times.seconds.end(), packed.begin());
   packed[kNumPhases] = mine.times.step_s;
@@ -80,8 +80,9 @@ std::vector<RankMeasures> gather_measures(Communicator& comm, const RankMeasures
   packed[kNumPhases + 2] = static_cast<double>(mine.exchange_bytes.value());  // exact below 2^53
   packed[kNumPhases + 3] = static_cast<double>(mine.peak_bytes.value());
   packed[kNumPhases + 4] = static_cast<double>(mine.resident_bytes.value());
+  packed[kNumPhases + 5] = static_cast<double>(mine.offload_bytes.value());
   std::copy(mine.times.allocations.begin(), mine.times.allocations.end(),
-            packed.begin() + kNumPhases + 5);
+            packed.begin() + kNumPhases + 6);
   const auto all = gather_all<double>(comm, packed, {.operation = "step measures", .step = step});
   std::vector<RankMeasures> measures(static_cast<std::size_t>(comm.size()));
   for (std::size_t r = 0; r < measures.size(); ++r) {
@@ -92,7 +93,8 @@ std::vector<RankMeasures> gather_measures(Communicator& comm, const RankMeasures
     measures[r].exchange_bytes = Bytes(static_cast<std::int64_t>(values[kNumPhases + 2]));
     measures[r].peak_bytes = Bytes(static_cast<std::int64_t>(values[kNumPhases + 3]));
     measures[r].resident_bytes = Bytes(static_cast<std::int64_t>(values[kNumPhases + 4]));
-    std::transform(values + kNumPhases + 5, values + kFields, measures[r].times.allocations.begin(),
+    measures[r].offload_bytes = Bytes(static_cast<std::int64_t>(values[kNumPhases + 5]));
+    std::transform(values + kNumPhases + 6, values + kFields, measures[r].times.allocations.begin(),
                    [](double count) { return static_cast<std::int64_t>(count); });
   }
   return measures;
@@ -140,6 +142,7 @@ class RankLoop {
   OperationTrace trace_;
   Decoder decoder_;
   AdamW optimizer_;
+  std::unique_ptr<OffloadTier> offload_tier_;  // null: no plan offloads
   RankState state_;
   PhaseClock clock_;
   AllocationCounter& memory_;
@@ -156,6 +159,7 @@ RankLoop::RankLoop(const StepLoop& loop, const SequenceSource& source, PlanFeed*
       kernel_(make_attention_kernel(loop.attention, loop.threads_per_rank)),
       decoder_(loop.model, parameters_, *kernel_, {.recompute = loop.recompute, .trace = &trace_}),
       optimizer_(parameters_, loop.optimizer),
+      offload_tier_(loop.make_offload_tier ? loop.make_offload_tier() : nullptr),
       state_{.comm = comm,
              .source = source,
              .parameters = parameters_,
@@ -164,8 +168,10 @@ RankLoop::RankLoop(const StepLoop& loop, const SequenceSource& source, PlanFeed*
              .schedule = loop.schedule,
              .options = loop.step_options,
              .trace = &trace_,
+             .offload_tier = offload_tier_.get(),
+             .offloaded = {},
              .skipped_steps = loop.start.step - loop.start.num_updates},
-      clock_(comm, memory),
+      clock_(comm, memory, &state_.offloaded),
       memory_(memory),
       position_(loop.start) {
   if (loop.load_from.empty()) {
@@ -178,6 +184,8 @@ RankLoop::RankLoop(const StepLoop& loop, const SequenceSource& source, PlanFeed*
     WEFT_CHECK(feed != nullptr, "rank {} plans and needs a feed", comm.rank());
     plans_ = std::make_unique<PlanAhead>(
         *feed, PlanAheadOptions{.num_ranks = loop.num_ranks,
+                                .offload_layers = static_cast<std::int32_t>(
+                                    offload_tier_ ? loop.model.num_layers : 0),
                                 .num_steps = loop.num_steps - loop.start.step,
                                 .depth = loop.plans_ahead,
                                 .memory = loop.memory});
@@ -187,6 +195,7 @@ RankLoop::RankLoop(const StepLoop& loop, const SequenceSource& source, PlanFeed*
 LoopEnd RankLoop::run() {
   LoopEnd end = LoopEnd::kFinished;
   while (position_.step < loop_.num_steps) {
+    state_.offloaded = {};
     clock_.start(Phase::kPlan);
     memory_.reset_peak();
     const Bytes ring_bytes_before = comm_.stats(Channel::kRing).bytes_sent;
@@ -213,6 +222,7 @@ void RankLoop::run_step(PlannedStep& planned, Bytes ring_bytes_before) {
   const RankMeasures mine{
       .times = outcome.times,
       .exchange_bytes = comm_.stats(Channel::kRing).bytes_sent - ring_bytes_before,
+      .offload_bytes = state_.offloaded.bytes,
       .peak_bytes = memory_.peak(),
       .resident_bytes = std::max(Bytes(0), resident_size(system_text()) - loop_.resident_before)};
   const auto measures = gather_measures(comm_, mine, position_.step);

@@ -46,6 +46,9 @@ struct StepLoop {
   Hash128 corpus_hash;              // kept in checkpoints, as is `config`
   std::string config;
 
+  // Called once on every rank; empty: plans that offload are refused.
+  std::function<std::unique_ptr<OffloadTier>()> make_offload_tier;
+
   // Asked on every rank once a step. May be empty.
   std::function<bool()> stop_requested;
   // Called on rank 0's thread. May be empty.

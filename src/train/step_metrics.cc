@@ -20,7 +20,8 @@ std::string number(double value) {
 void merge_rank_measures(std::span<const RankMeasures> measures, StepMetrics& metrics) {
   const double count = static_cast<double>(measures.size());
   metrics.times = StepTimes();
-  metrics.exchange_bytes = metrics.peak_bytes = metrics.resident_bytes = Bytes();
+  metrics.exchange_bytes = metrics.offload_bytes = metrics.peak_bytes = metrics.resident_bytes =
+      Bytes();
   double most_busy_s = -1;
   for (std::size_t i = 0; i < measures.size(); ++i) {
     const RankMeasures& rank = measures[i];
@@ -31,6 +32,7 @@ void merge_rank_measures(std::span<const RankMeasures> measures, StepMetrics& me
     metrics.times.step_s += rank.times.step_s / count;
     metrics.times.busy_s += rank.times.busy_s / count;
     metrics.exchange_bytes += rank.exchange_bytes;
+    metrics.offload_bytes += rank.offload_bytes;
     metrics.peak_bytes = std::max(metrics.peak_bytes, rank.peak_bytes);
     metrics.resident_bytes = std::max(metrics.resident_bytes, rank.resident_bytes);
     if (rank.times.busy_s > most_busy_s) {
@@ -73,22 +75,22 @@ std::string to_json_line(const StepMetrics& m) {
       m.step, number(m.loss), number(m.grad_norm), number(m.lr), m.tokens, m.target_tokens,
       m.padded_tokens, number(m.tokens_per_s), number(m.mfu));
   line += fmt::format(
-      R"("step_s":{},"plan_s":{},"data_s":{},"forward_s":{},"backward_s":{},"exchange_s":{},"reduce_s":{},)"
-      R"("optimizer_s":{},)",
+      R"("step_s":{},"plan_s":{},"data_s":{},"forward_s":{},"backward_s":{},"exchange_s":{},"offload_s":{},)"
+      R"("reduce_s":{},"optimizer_s":{},)",
       number(t.step_s), number(t[Phase::kPlan]), number(t[Phase::kData]),
       number(t[Phase::kForward]), number(t[Phase::kBackward]), number(t[Phase::kExchange]),
-      number(t[Phase::kReduce]), number(t[Phase::kOptimizer]));
+      number(t[Phase::kOffload]), number(t[Phase::kReduce]), number(t[Phase::kOptimizer]));
   line += fmt::format(
-      R"("imbalance":{},"slowest_rank":{},"gap":{},"predicted_s":{},"exchange_bytes":{},"peak_bytes":{},)"
+      R"("imbalance":{},"slowest_rank":{},"gap":{},"predicted_s":{},"exchange_bytes":{},"offload_bytes":{},"peak_bytes":{},)"
       R"("predicted_peak_bytes":{},"resident_bytes":{},)"
       R"("data_allocations":{},"forward_allocations":{},"backward_allocations":{},"other_allocations":{},)"
       R"("sharded_sequences":{},"max_degree":{},"skipped_steps":{},"dropped_sequences":{},"plan_hash":"{}",)"
       R"("resumed_at":{}}})",
       number(m.imbalance), m.slowest_rank, number(m.gap), number(m.predicted_s), m.exchange_bytes,
-      m.peak_bytes, m.predicted_peak_bytes, m.resident_bytes, allocations(Phase::kData),
-      allocations(Phase::kForward), allocations(Phase::kBackward), other_allocations,
-      m.sharded_sequences, m.max_degree, m.skipped_steps, m.dropped_sequences, m.plan_hash.hex(),
-      m.resumed_at ? std::to_string(*m.resumed_at) : "null");
+      m.offload_bytes, m.peak_bytes, m.predicted_peak_bytes, m.resident_bytes,
+      allocations(Phase::kData), allocations(Phase::kForward), allocations(Phase::kBackward),
+      other_allocations, m.sharded_sequences, m.max_degree, m.skipped_steps, m.dropped_sequences,
+      m.plan_hash.hex(), m.resumed_at ? std::to_string(*m.resumed_at) : "null");
   return line;
 }
 
@@ -101,6 +103,10 @@ std::string to_log_line(const StepMetrics& m, std::int64_t num_steps) {
       unsigned_nan(m.grad_norm), m.lr, m.tokens_per_s, 100 * m.mfu, m.times.step_s, m.imbalance,
       format_bytes(m.exchange_bytes), format_bytes(m.peak_bytes), m.sharded_sequences,
       m.max_degree);
+  if (m.offload_bytes > 0_B) {
+    line += fmt::format(" | offload {}, waited {:.2f} s", format_bytes(m.offload_bytes),
+                        m.times[Phase::kOffload]);
+  }
   if (m.skipped) line += " | SKIPPED: nothing was changed";
   return line;
 }

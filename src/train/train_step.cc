@@ -57,7 +57,10 @@ StepOutcome train_step(RankState& rank, const PlanSlice& slice, PhaseClock& cloc
     const AttentionLayout layout = make_attention_layout(slice, micro_batch);
     const RingContext ring{.comm = &rank.comm, .step = slice.step};
     clock.enter(Phase::kForward);
-    ForwardResult forward = rank.decoder.forward(batch, layout, ring);
+    ForwardResult forward = rank.decoder.forward(batch, layout, ring,
+                                                 {.tier = rank.offload_tier,
+                                                  .ratio = micro_batch.offload_ratio,
+                                                  .measures = &rank.offloaded});
     loss_share += forward.loss;
     clock.enter(Phase::kBackward);
     rank.decoder.backward(std::move(forward), batch, layout, ring);

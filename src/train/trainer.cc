@@ -193,12 +193,16 @@ void check_same_setup(Communicator& comm, const RunSetup& setup) {
 }
 
 // A virtual rank's clock sees its own thread alone.
-TrainConfig with_one_thread(TrainConfig config) {
+TrainConfig for_virtual_ranks(TrainConfig config) {
   WEFT_USER_CHECK(
       config.train.threads_per_rank <= 1,
       "train.threads_per_rank is {}, but virtual ranks compute on one thread each; set 1 "
       "or 0",
       config.train.threads_per_rank);
+  WEFT_USER_CHECK(config.memory.offload == "none",
+                  "memory.offload is '{}', but a virtual rank's clock does not see the disk; set "
+                  "\"none\" with --virtual-ranks",
+                  config.memory.offload);
   config.train.threads_per_rank = 1;
   return config;
 }
@@ -216,9 +220,10 @@ std::string describe_ranks(const TrainingJob& job) {
 LoopEnd run_training(const TrainingJob& job) {
   const auto num_ranks = static_cast<std::int32_t>(job.config.train.ranks);
   const RunSetup setup(
-      job.virtual_link ? with_one_thread(job.config) : job.config,
+      job.virtual_link ? for_virtual_ranks(job.config) : job.config,
       {.num_ranks = num_ranks, .ranks_on_host = num_ranks, .description = describe_ranks(job)},
-      job.replay);
+      job.replay,
+      [num_ranks](const TrainConfig& config) { return settle_offload_rate(config, num_ranks); });
   const Bytes resident_before = prepare_process(setup.threads_per_rank());
   limit_large_blocks(num_ranks * setup.memory().bytes);
   LoopEnd end = LoopEnd::kFinished;
@@ -248,7 +253,9 @@ LoopEnd run_training_process(const ProcessTraining& process,
                       .ranks_on_host = process.place.local_size,
                       .description = fmt::format("{} processes of {}", comm.size(),
                                                  to_string(process.place.launcher))},
-                     job.replay);
+                     job.replay, [&](const TrainConfig& config) {
+                       return share_offload_rate(comm, config, process.place.local_size);
+                     });
                  check_same_setup(comm, setup);
                  const Bytes resident_before = prepare_process(setup.threads_per_rank());
                  limit_large_blocks(setup.memory().bytes);

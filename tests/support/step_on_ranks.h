@@ -1,6 +1,8 @@
 // One training step on ranks: what a plan makes of a step, for comparison with the oracle.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +25,7 @@ struct StepSetting {
   at::ScalarType dtype = at::kDouble;
   const char* kernel = "reference";
   Recompute recompute = Recompute::kNone;
+  std::function<std::unique_ptr<OffloadTier>()> make_tier = {};  // of each rank; may be empty
 };
 
 inline void sum_over_ranks(Communicator& comm, const at::Tensor& flat) {
@@ -47,11 +50,13 @@ inline RankedStep run_on_ranks(const StepSetting& setting, const StepPlan& plan,
     TinyModel model(setting.config, setting.dtype, setting.kernel, setting.recompute);
     const PlanSlice slice = slice_plan(plan, hash, comm.rank());
     const RingContext ring{.comm = &comm, .step = plan.step};
+    const std::unique_ptr<OffloadTier> tier = setting.make_tier ? setting.make_tier() : nullptr;
     double loss = 0;
     for (const MicroBatch& micro_batch : slice.micro_batches) {
       const AttentionLayout layout = make_attention_layout(slice, micro_batch);
       const PackedMicroBatch batch = pack_micro_batch(slice, micro_batch, source);
-      ForwardResult result = model.decoder.forward(batch, layout, ring);
+      ForwardResult result = model.decoder.forward(
+          batch, layout, ring, {.tier = tier.get(), .ratio = micro_batch.offload_ratio});
       loss += result.loss;
       model.decoder.backward(std::move(result), batch, layout, ring);
     }

@@ -82,6 +82,9 @@ const std::map<std::string, std::string>& other_values() {
       {"train.bucket_bytes", "1M"},
       {"train.attention", "reference"},
       {"train.save_interval", "5"},
+      {"memory.offload", "disk"},
+      {"memory.offload_path", "/scratch"},
+      {"memory.offload_bytes_per_second", "2e9"},
       {"train.keep_last", "0"},
       {"comm.wait_limit_s", "0.25"},
       {"comm.check_messages", "false"},
@@ -144,7 +147,10 @@ TEST(TrainConfig, EachKeyReachesItsOwnMemberOfTheStruct) {
   const PlanConfig plan = {
       .strategy = "hdp-naive", .capacity = Tokens(2048), .cost = "cost.json", .steps_ahead = 3};
   EXPECT_EQ(c.plan, plan);
-  EXPECT_EQ(c.memory, MemoryConfig{.recompute = "full"});
+  EXPECT_EQ(c.memory, (MemoryConfig{.recompute = "full",
+                                    .offload = "disk",
+                                    .offload_path = "/scratch",
+                                    .offload_bytes_per_second = 2e9}));
   const OptimizerConfig optimizer = {.lr = 0.002,
                                      .min_lr = 0,
                                      .warmup_steps = 7,

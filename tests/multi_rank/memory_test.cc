@@ -235,7 +235,10 @@ TEST(MemoryBudget, C097RandomStepsAtNineTenthsOfTheBudgetNeverExceedIt) {
     Bytes& resident = i < steps.size() / 5 ? resident_early : resident_late;
     resident = std::max(resident, steps[i].resident_bytes);
   }
-  EXPECT_GE(largest, setting.budget * 8 / 10);  // they were near it
+  const Bytes outside = predict_peak(shape_of(setting), MicroBatchSize()).outside;
+  EXPECT_LE(largest + outside, setting.budget * 9 / 10 + 64_KiB);
+  EXPECT_GE(largest + outside, setting.budget * 8 / 10);  // they were near it
+  EXPECT_LE(resident_late, resident_early + setting.num_ranks * setting.budget / 10);
   std::printf("%zu steps: budget %s, largest peak %s, process at most %s early, %s later\n",
               steps.size(), format_bytes(setting.budget).c_str(), format_bytes(largest).c_str(),
               format_bytes(resident_early).c_str(), format_bytes(resident_late).c_str());
@@ -262,7 +265,7 @@ TEST(MemoryBudget, APlanOverTheBudgetIsRefusedBeforeItsStepAndNamed) {
   } catch (const UserError& error) {
     const std::string message = error.what();
     for (const char* part : {"micro-batch 0 of rank 0", "step 2", "650 tokens",
-                             "memory.budget_bytes", "activations", "exchange"}) {
+                             "memory.budget_bytes", "activations", "loss"}) {
       EXPECT_NE(message.find(part), std::string::npos) << part << " in " << message;
     }
   }

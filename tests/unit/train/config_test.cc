@@ -64,6 +64,7 @@ const std::map<std::string, std::string>& other_values() {
       {"plan.cost", "cost.json"},
       {"plan.steps_ahead", "3"},
       {"memory.recompute", "full"},
+      {"memory.budget_bytes", "3G"},
       {"optimizer.lr", "0.002"},
       {"optimizer.min_lr", "0"},
       {"optimizer.warmup_steps", "7"},

@@ -55,7 +55,9 @@ TEST(MemoryBudget, CapacityZeroIsTheLargestThatFits) {
     config.memory.budget_bytes = peak_of(config, tokens);
     EXPECT_EQ(settle(config), Tokens(tokens));
     config.memory.budget_bytes -= Bytes(1);
-    if (tokens > 1) EXPECT_EQ(settle(config), Tokens(tokens - 1));
+    if (tokens > 1) {
+      EXPECT_EQ(settle(config), Tokens(tokens - 1));
+    }
   }
 }
 

@@ -1,9 +1,9 @@
 # What `cmake --install` puts where. Component runtime: the programs and what they read. Component development: the
-# control plane as libraries for others: find_package(weft) gives weft::plan, weft::corpus, weft::cost, weft::cluster,
+# control plane as libraries for others: find_package(weft) gives weft::sim, weft::plan, weft::corpus, weft::cost, weft::cluster,
 # weft::base, and includes are written as here: #include "plan/planner.h".
 include(CMakePackageConfigHelpers)
 
-set(WEFT_LIBRARY_MODULES base cluster corpus cost plan)
+set(WEFT_LIBRARY_MODULES base cluster corpus cost plan sim)
 set(WEFT_HEADER_DIR ${CMAKE_INSTALL_INCLUDEDIR}/weft)
 set(WEFT_CONFIG_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/weft)
 

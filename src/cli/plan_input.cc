@@ -16,14 +16,6 @@
 namespace weft {
 namespace {
 
-Tokens parse_tokens(const std::string& text, std::string_view what, std::int64_t otherwise) {
-  if (text.empty()) return Tokens(otherwise);
-  const std::int64_t count = parse_count(text, what);
-  WEFT_USER_CHECK(count >= 1 && count <= kMostTokens.value(), "{} is {}, expected 1 to {} tokens",
-                  what, text, kMostTokens);
-  return Tokens(count);
-}
-
 // A target for every token but a sequence's last.
 std::vector<SequenceSpec> specs_of(const std::vector<std::int64_t>& lengths) {
   std::vector<SequenceSpec> sequences;
@@ -138,6 +130,14 @@ ClusterSpec cluster_of(const PlanFlags& flags) {
 
 }  // namespace
 
+Tokens parse_tokens(const std::string& text, std::string_view what, std::int64_t otherwise) {
+  if (text.empty()) return Tokens(otherwise);
+  const std::int64_t count = parse_count(text, what);
+  WEFT_USER_CHECK(count >= 1 && count <= kMostTokens.value(), "{} is {}, expected 1 to {} tokens",
+                  what, text, kMostTokens);
+  return Tokens(count);
+}
+
 PlanRequest request_without_sequences(const PlanFlags& flags) {
   PlanRequest request;
   request.cluster = cluster_of(flags);
@@ -179,7 +179,7 @@ std::vector<SequenceSpec> sequences_of_step(const PlanFlags& flags, const PlanRe
                                 std::max<std::int64_t>(1, total.value())));
 }
 
-void add_input_flags(CLI::App& plan, PlanFlags& flags) {
+CLI::App* add_sequence_flags(CLI::App& plan, PlanFlags& flags) {
   auto* source = plan.add_option_group("input", "where the sequences come from");
   source
       ->add_option("--lengths", flags.lengths,
@@ -192,10 +192,31 @@ void add_input_flags(CLI::App& plan, PlanFlags& flags) {
           "byted, github, wikipedia, lognormal:MEAN,SIGMA,MAX, or a file of lengths (one a "
           "line, or .jsonl) or corpus to draw from")
       ->type_name("NAME");
-  source->require_option(1);
   plan.add_option("--context", flags.context,
                   "Longest sequence of the workload, such as 2M (default: ranks * capacity)")
       ->type_name("TOKENS");
+  plan.add_option(
+          "--max-context", flags.max_context,
+          "Longest sequence of the run: sizes the mesh of 'static' (default: --context, else "
+          "the longest given), and is where --over-long applies with --corpus (default: ranks "
+          "* capacity)")
+      ->type_name("TOKENS");
+  plan.add_option("--global-batch-tokens", flags.global_batch_tokens,
+                  "Most tokens of one step, such as 32M (default with --lengths: everything)")
+      ->type_name("TOKENS");
+  plan.add_option("--over-long", flags.over_long,
+                  "With --corpus, a document above --max-context: error or split (default: error)")
+      ->type_name("POLICY");
+  plan.add_option("--step", flags.step, "Which step to plan, from 0 (default: 0)")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("K");
+  plan.add_option("--seed", flags.seed, "Seed of the data order or workload (default: 0)")
+      ->type_name("SEED");
+  return source;
+}
+
+void add_input_flags(CLI::App& plan, PlanFlags& flags) {
+  add_sequence_flags(plan, flags)->require_option(1);
   plan.add_option("--ranks", flags.num_ranks, "Ranks of the HDP axis")->required()->type_name("N");
   plan.add_option(
           "--ranks-per-node", flags.ranks_per_node,
@@ -223,23 +244,6 @@ void add_input_flags(CLI::App& plan, PlanFlags& flags) {
                   "Tokens that a rank holds in one micro-batch, such as 8K")
       ->required()
       ->type_name("TOKENS");
-  plan.add_option(
-          "--max-context", flags.max_context,
-          "Longest sequence of the run: sizes the mesh of 'static' (default: --context, else "
-          "the longest given), and is where --over-long applies with --corpus (default: ranks "
-          "* capacity)")
-      ->type_name("TOKENS");
-  plan.add_option("--global-batch-tokens", flags.global_batch_tokens,
-                  "Most tokens of one step, such as 32M (default with --lengths: everything)")
-      ->type_name("TOKENS");
-  plan.add_option("--over-long", flags.over_long,
-                  "With --corpus, a document above --max-context: error or split (default: error)")
-      ->type_name("POLICY");
-  plan.add_option("--step", flags.step, "Which step to plan, from 0 (default: 0)")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("K");
-  plan.add_option("--seed", flags.seed, "Seed of the data order or workload (default: 0)")
-      ->type_name("SEED");
   plan.add_option("--weighting", flags.weighting,
                   "Weight of a target in the loss: token or sample (default: token)")
       ->type_name("MODE");

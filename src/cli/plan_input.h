@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "plan/planner.h"
@@ -37,10 +38,17 @@ struct PlanFlags {
   std::uint64_t seed = 0;
 };
 
+// Where the sequences of a step come from; shared with weft simulate. Returns the group of the
+// sources, of which one is needed.
+CLI::App* add_sequence_flags(CLI::App& plan, PlanFlags& flags);
+// Those, and the ranks, what they hold and what they cost.
 void add_input_flags(CLI::App& plan, PlanFlags& flags);
 
 // Everything but the sequences. UserError names the flag.
 PlanRequest request_without_sequences(const PlanFlags& flags);
+
+// A count of tokens such as "8K"; `otherwise` for no text. UserError names `what`.
+Tokens parse_tokens(const std::string& text, std::string_view what, std::int64_t otherwise);
 
 // The sequences of one step, from whichever source the flags name.
 std::vector<SequenceSpec> sequences_of_step(const PlanFlags& flags, const PlanRequest& request,

@@ -95,11 +95,13 @@ TEST_F(CostFile, UnknownKeyIsRefusedWithTheNearestOne) {
 TEST_F(CostFile, EveryOtherDamageIsNamed) {
   EXPECT_THAT(error_after("\"backward_ratio\": 2.5", "\"backward_ratio\": -2.5"),
               HasSubstr("backward_ratio"));
-  EXPECT_THAT(error_after("\"num_layers\": 32", "\"num_layers\": 0"), HasSubstr("at least 1"));
-  EXPECT_THAT(error_after("\"num_layers\": 32", "\"num_layers\": 2.5"), HasSubstr("integer"));
+  EXPECT_THAT(error_after("\"num_layers\": 32", "\"num_layers\": 0"),
+              HasSubstr("is 0, expected a whole number"));
+  EXPECT_THAT(error_after("\"num_layers\": 32", "\"num_layers\": 2.5"),
+              HasSubstr("is 2.5, expected a whole number"));
   for (const std::string wide : {"4294967328", "-4294967264", "18446744073709551615"}) {
     EXPECT_THAT(error_after("\"num_layers\": 32", "\"num_layers\": " + wide),
-                HasSubstr("at most a million"))
+                HasSubstr("from 1 to 1000000"))
         << "32 in 32 bits";
   }
   EXPECT_THAT(error_after("\"num_layers\": 32,", ""), HasSubstr("\"num_layers\" is missing"));

@@ -1,0 +1,167 @@
+#include "cli/simulate_command.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <span>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "cli/paper_report.h"
+#include "cli/simulate_input.h"
+#include "cli/simulate_report.h"
+#include "plan/planner.h"
+
+namespace weft {
+namespace {
+
+constexpr std::int64_t kPaperSteps = 3;
+
+struct OutputFlags {
+  bool is_json = false;
+  bool is_csv = false;
+  bool is_paper = false;
+  std::string timeline;
+  std::string trace;
+};
+
+std::span<const std::string> strategies_of(const SimulateFlags& flags) {
+  return flags.strategy == "all" ? strategy_names() : std::span(&flags.strategy, 1);
+}
+
+PlanOptions plan_options(const SimulateFlags& flags, const SimulationCase& input) {
+  return {.capacity = input.capacity,
+          .max_context =
+              parse_tokens(flags.sequences.max_context.empty() ? flags.sequences.context
+                                                               : flags.sequences.max_context,
+                           flags.sequences.max_context.empty() ? "--context" : "--max-context", 0),
+          .seed = flags.sequences.seed};
+}
+
+void save_events(const OutputFlags& output, const Timeline& timeline) {
+  if (!output.timeline.empty()) save_timeline(output.timeline, timeline);
+  if (!output.trace.empty()) save_chrome_trace(output.trace, timeline);
+}
+
+CaseOutlook simulate_case(const SimulateFlags& flags, const OutputFlags& output) {
+  CaseOutlook outlook{.input = simulation_case(flags)};
+  PlanRequest request = plan_request(outlook.input.scenario, plan_options(flags, outlook.input));
+  const std::span<const std::string> strategies = strategies_of(flags);
+  for (const std::string& strategy : strategies) {
+    outlook.strategies.emplace_back();
+    outlook.strategies.back().strategy = strategy;
+  }
+  for (std::int64_t batch = 0; batch < std::max<std::int64_t>(1, flags.num_batches); ++batch) {
+    const std::int64_t step = flags.sequences.step + batch;
+    request.sequences = sequences_of_step(flags.sequences, request, step);
+    request.options.step = step;
+    if (batch == 0) {
+      outlook.num_sequences = static_cast<std::int64_t>(request.sequences.size());
+      for (const SequenceSpec& sequence : request.sequences) {
+        outlook.num_tokens += sequence.tokens.value();
+        outlook.longest = std::max(outlook.longest, sequence.tokens.value());
+      }
+    }
+    for (StrategyOutlook& strategy : outlook.strategies) {
+      request.options.strategy = strategy.strategy;
+      request.options.offload = flags.offload && strategy.strategy == "hdp";
+      const bool keep_events = !output.timeline.empty() || !output.trace.empty();
+      const StepOutlook result =
+          look_ahead(outlook.input.scenario, make_plan(request), keep_events);
+      if (keep_events) save_events(output, result.timeline);
+      strategy.add(result);
+    }
+  }
+  for (StrategyOutlook& strategy : outlook.strategies) strategy.finish();
+  sort_best_first(outlook.strategies);
+  return outlook;
+}
+
+void simulate_sweep(const SimulateFlags& flags, const OutputFlags& output) {
+  const std::vector<std::string> keys = sweep_keys(flags);
+  fmt::print("{}\n", output.is_csv ? outlook_csv_header(keys) : sweep_header(keys));
+  for (const SweepPoint& point : sweep_points(flags)) {
+    const CaseOutlook outlook = simulate_case(point.flags, output);
+    for (const StrategyOutlook& strategy : outlook.strategies) {
+      if (output.is_csv) {
+        fmt::print("{}\n", outlook_csv(point.values, strategy));
+      } else {
+        fmt::print("{}\n", sweep_row(point.values, strategy));
+        break;  // the best of them
+      }
+    }
+    std::fflush(stdout);
+  }
+}
+
+void check_flags(const SimulateFlags& flags, const OutputFlags& output) {
+  WEFT_USER_CHECK(!flags.model.empty(), "simulate: --model is missing (or give --paper)");
+  WEFT_USER_CHECK(!flags.cluster.empty(), "simulate: --cluster is missing");
+  WEFT_USER_CHECK(!flags.sequences.workload.empty() || !flags.sequences.lengths.empty() ||
+                      !flags.sequences.corpus.empty(),
+                  "simulate: give one of --workload, --lengths and --corpus");
+  WEFT_USER_CHECK(!output.is_json || !output.is_csv, "simulate: give one of --json and --csv");
+  WEFT_USER_CHECK(!output.is_json || flags.sweep.empty(),
+                  "simulate: --sweep prints a table or --csv, not --json");
+  WEFT_USER_CHECK((output.timeline.empty() && output.trace.empty()) ||
+                      (flags.strategy != "all" && flags.num_batches <= 1 && flags.sweep.empty()),
+                  "simulate: --timeline and --trace need one --strategy and one step; not "
+                  "--strategy all, --batches or --sweep");
+  WEFT_USER_CHECK(!flags.offload || flags.strategy == "all" || flags.strategy == "hdp",
+                  "simulate: strategy '{}' does not offload; use hdp, or leave out --offload",
+                  flags.strategy);
+}
+
+// The paper's runs are fixed: a flag that would change them is an error, not ignored.
+void check_paper_flags(const SimulateFlags& flags, const OutputFlags& output) {
+  const PlanFlags& sequences = flags.sequences;
+  const bool has_others =
+      !flags.model.empty() || !flags.cluster.empty() || !flags.devices.empty() ||
+      !flags.ranks.empty() || !flags.capacity.empty() || !flags.cost.empty() ||
+      !flags.sweep.empty() || !sequences.workload.empty() || !sequences.lengths.empty() ||
+      !sequences.corpus.empty() || !sequences.context.empty() || flags.offload ||
+      flags.strategy != "all" || output.is_csv || !output.timeline.empty() || !output.trace.empty();
+  WEFT_USER_CHECK(!has_others,
+                  "simulate: --paper simulates the paper's own runs; only --batches and --json go "
+                  "with it");
+}
+
+void run_simulate(const SimulateFlags& flags, const OutputFlags& output) {
+  if (output.is_paper) {
+    check_paper_flags(flags, output);
+    return run_paper(flags.num_batches == 0 ? kPaperSteps : flags.num_batches, output.is_json);
+  }
+  check_flags(flags, output);
+  if (!flags.sweep.empty()) return simulate_sweep(flags, output);
+  const CaseOutlook outlook = simulate_case(flags, output);
+  if (output.is_json) {
+    fmt::print("{}\n", case_json(outlook));
+  } else if (output.is_csv) {
+    fmt::print("{}\n", outlook_csv_header({}));
+    for (const StrategyOutlook& strategy : outlook.strategies)
+      fmt::print("{}\n", outlook_csv({}, strategy));
+  } else {
+    print_case(outlook);
+  }
+}
+
+}  // namespace
+
+void add_simulate_command(CLI::App& app) {
+  auto flags = std::make_shared<SimulateFlags>();
+  auto output = std::make_shared<OutputFlags>();
+  CLI::App* simulate =
+      app.add_subcommand("simulate", "Simulate steps of a model on a cluster that need not exist");
+  add_simulate_flags(*simulate, *flags);
+  simulate->add_flag("--json", output->is_json, "Print one JSON object (default: off)");
+  simulate->add_flag("--csv", output->is_csv, "Print comma-separated rows (default: off)");
+  simulate->add_flag("--paper", output->is_paper,
+                     "Predict ByteScale's published figures instead (default: off)");
+  simulate->add_option("--timeline", output->timeline, "Save what every device does, as JSON")
+      ->type_name("FILE");
+  simulate->add_option("--trace", output->trace, "Save it for chrome://tracing or Perfetto")
+      ->type_name("FILE");
+  simulate->callback([flags, output] { run_simulate(*flags, *output); });
+}
+
+}  // namespace weft

@@ -1,0 +1,225 @@
+#include "cli/simulate_input.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <limits>
+
+#include "base/error.h"
+#include "base/suggest.h"
+#include "cluster/cluster_presets.h"
+
+namespace weft {
+namespace {
+
+constexpr Tokens kCapacityStep{1024};  // a capacity that was not given is a multiple of it
+constexpr std::size_t kMostPoints = 1000;
+
+struct SweepKey {
+  const char* name;
+  std::string SimulateFlags::* value;
+};
+constexpr std::array<SweepKey, 10> kSweepKeys{{{"model", &SimulateFlags::model},
+                                               {"cluster", &SimulateFlags::cluster},
+                                               {"devices", &SimulateFlags::devices},
+                                               {"ranks", &SimulateFlags::ranks},
+                                               {"tp", &SimulateFlags::tensor},
+                                               {"pp", &SimulateFlags::pipeline},
+                                               {"capacity", &SimulateFlags::capacity},
+                                               {"recompute", &SimulateFlags::recompute},
+                                               {"link-scale", &SimulateFlags::link_scale},
+                                               {"cost", &SimulateFlags::cost}}};
+// Of the sequences.
+struct SequenceKey {
+  const char* name;
+  std::string PlanFlags::* value;
+};
+constexpr std::array<SequenceKey, 3> kSequenceKeys{
+    {{"workload", &PlanFlags::workload},
+     {"context", &PlanFlags::context},
+     {"global-batch-tokens", &PlanFlags::global_batch_tokens}}};
+
+std::int64_t positive(const std::string& text, std::string_view flag) {
+  const std::int64_t count = parse_count(text, flag);
+  WEFT_USER_CHECK(count >= 1 && count <= kMostTokens.value(), "{} is {}, expected 1 to {}", flag,
+                  text, kMostTokens);
+  return count;
+}
+
+double parse_scale(const std::string& text) {
+  double value = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  WEFT_USER_CHECK(
+      error == std::errc() && stop == text.data() + text.size() && value >= 1e-6 && value <= 1e6,
+      "--link-scale is '{}', expected a number from 1e-6 to 1e6", text);
+  return value;
+}
+
+Mesh mesh_of(const SimulateFlags& flags, const ClusterDescription& cluster) {
+  WEFT_USER_CHECK(flags.devices.empty() != flags.ranks.empty(),
+                  "simulate: give one of --devices and --ranks (a rank is --tp x --pp devices)");
+  const std::int64_t tensor = positive(flags.tensor, "--tp");
+  const std::int64_t pipeline = positive(flags.pipeline, "--pp");
+  WEFT_USER_CHECK(tensor <= kMostRanks && pipeline <= kMostPipelineStages,
+                  "simulate: --tp {} --pp {}, expected at most {} and {}", tensor, pipeline,
+                  kMostRanks, kMostPipelineStages);
+  std::int64_t devices = 0;
+  if (flags.devices.empty()) {
+    const std::int64_t ranks = positive(flags.ranks, "--ranks");
+    WEFT_USER_CHECK(ranks <= kMostRanks, "simulate: --ranks is {}, expected at most {}",
+                    flags.ranks, kMostRanks);
+    devices = ranks * tensor * pipeline;
+  } else {
+    devices = positive(flags.devices, "--devices");
+  }
+  return mesh_of_devices(cluster, devices, tensor, pipeline);
+}
+
+void set_point(const std::string& key, const std::string& value, SimulateFlags& flags) {
+  for (const SweepKey& known : kSweepKeys) {
+    if (key != known.name) continue;
+    flags.*known.value = value;
+    // They exclude each other.
+    if (key == "ranks") flags.devices.clear();
+    if (key == "devices") flags.ranks.clear();
+    return;
+  }
+  for (const SequenceKey& known : kSequenceKeys) {
+    if (key != known.name) continue;
+    flags.sequences.*known.value = value;
+    return;
+  }
+  std::vector<std::string> names;
+  for (const SweepKey& known : kSweepKeys) names.emplace_back(known.name);
+  for (const SequenceKey& known : kSequenceKeys) names.emplace_back(known.name);
+  const auto nearest = nearest_name(key, names);
+  throw_user_error("--sweep: unknown key '{}'; expected one of {}{}", key, fmt::join(names, ", "),
+                   nearest ? fmt::format("; did you mean '{}'?", *nearest) : "");
+}
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::size_t begin = 0;
+  for (std::size_t end = 0; end != std::string::npos; begin = end + 1) {
+    end = text.find(separator, begin);
+    parts.push_back(text.substr(begin, end == std::string::npos ? end : end - begin));
+  }
+  return parts;
+}
+
+}  // namespace
+
+SimulationCase simulation_case(const SimulateFlags& flags) {
+  ClusterDescription cluster = find_cluster(flags.cluster);
+  const double scale = parse_scale(flags.link_scale);
+  cluster.node_link_bytes_per_second *= scale;
+  cluster.nic_bytes_per_second *= scale;
+  TrainingSetup setup;
+  setup.mesh = mesh_of(flags, cluster);
+  setup.recompute = parse_recompute(flags.recompute, "--recompute");
+  SimulationCase result{.scenario = make_scenario(find_model(flags.model), cluster, setup)};
+  if (!flags.cost.empty()) {
+    WEFT_USER_CHECK(scale == 1, "simulate: --link-scale has no effect on the links of --cost {}",
+                    flags.cost);
+    result.scenario.cost = load_cost_model(flags.cost);
+    result.scenario.has_measured_cost = true;
+  }
+  result.largest_capacity = largest_capacity(result.scenario.model, cluster, setup, kMemoryReserve);
+  result.is_capacity_given = !flags.capacity.empty();
+  if (result.is_capacity_given) {
+    result.capacity = parse_tokens(flags.capacity, "--capacity", 0);
+  } else {
+    result.capacity = result.largest_capacity / kCapacityStep.value() * kCapacityStep.value();
+    const DeviceMemory memory = device_memory(result.scenario.model, setup);
+    WEFT_USER_CHECK(
+        result.capacity >= kCapacityStep,
+        "simulate: '{}' leaves no memory for activations: {} of weights, gradients and optimizer "
+        "on each device of {}; raise --tp or --pp, try --recompute full, or state --capacity to "
+        "see it anyway",
+        result.scenario.model.name, format_bytes(Bytes(static_cast<std::int64_t>(memory.states()))),
+        format_bytes(Bytes(static_cast<std::int64_t>(cluster.memory_bytes))));
+  }
+  return result;
+}
+
+std::vector<std::string> sweep_keys(const SimulateFlags& flags) {
+  std::vector<std::string> keys;
+  for (const std::string& sweep : flags.sweep) keys.push_back(sweep.substr(0, sweep.find('=')));
+  return keys;
+}
+
+std::vector<SweepPoint> sweep_points(const SimulateFlags& flags) {
+  std::vector<SweepPoint> points{{.values = {}, .flags = flags}};
+  for (const std::string& sweep : flags.sweep) {
+    const std::size_t equals = sweep.find('=');
+    WEFT_USER_CHECK(equals != std::string::npos && equals + 1 < sweep.size(),
+                    "--sweep is '{}', expected KEY=VALUE,VALUE such as capacity=4K,8K", sweep);
+    std::vector<SweepPoint> more;
+    for (const SweepPoint& point : points) {
+      for (const std::string& value : split(sweep.substr(equals + 1), ',')) {
+        more.push_back(point);
+        more.back().values.push_back(value);
+        set_point(sweep.substr(0, equals), value, more.back().flags);
+      }
+    }
+    points = std::move(more);
+    WEFT_USER_CHECK(points.size() <= kMostPoints, "--sweep: more than {} combinations",
+                    kMostPoints);
+  }
+  return points;
+}
+
+void add_simulate_flags(CLI::App& simulate, SimulateFlags& flags) {
+  simulate
+      .add_option("--model", flags.model,
+                  "llama-7b, llama-13b, llama-30b, llama-70b, mixtral-8x7b, mixtral-8x22b, or "
+                  "a Hugging Face config.json or its folder")
+      ->type_name("NAME");
+  simulate
+      .add_option("--cluster", flags.cluster,
+                  fmt::format("{}, or a cluster file", fmt::join(cluster_preset_names(), ", ")))
+      ->type_name("NAME");
+  simulate.add_option("--devices", flags.devices, "Devices of the run, such as 1K")->type_name("N");
+  simulate.add_option("--ranks", flags.ranks, "Ranks of the HDP axis, instead of --devices")
+      ->type_name("N");
+  simulate.add_option("--tp", flags.tensor, "Tensor parallelism of a rank (default: 1)")
+      ->type_name("N");
+  simulate.add_option("--pp", flags.pipeline, "Pipeline stages of a rank (default: 1)")
+      ->type_name("N");
+  add_sequence_flags(simulate, flags.sequences)->require_option(0, 1);
+  simulate
+      .add_option("--capacity", flags.capacity,
+                  "Tokens that a rank holds in one micro-batch, such as 8K (default: the "
+                  "largest multiple of 1K that fits)")
+      ->type_name("TOKENS");
+  simulate
+      .add_option("--recompute", flags.recompute,
+                  "What backward computes again: none or full (default: none)")
+      ->type_name("POLICY");
+  simulate.add_flag("--offload", flags.offload,
+                    "Strategy hdp may offload activations of long sequences (default: off)");
+  simulate
+      .add_option("--link-scale", flags.link_scale,
+                  "Bandwidths of links and NICs times this (default: 1)")
+      ->type_name("X");
+  simulate
+      .add_option("--cost", flags.cost,
+                  "Cost file measured on the cluster's devices (default: from the shapes)")
+      ->type_name("FILE");
+  simulate
+      .add_option("--strategy", flags.strategy,
+                  fmt::format("{}, or all (default: all)", fmt::join(strategy_names(), ", ")))
+      ->type_name("NAME");
+  simulate
+      .add_option("--sweep", flags.sweep,
+                  "KEY=VALUE,VALUE,...: all combinations; keys are flags of this command")
+      ->type_name("KEY=VALUES");
+  simulate
+      .add_option("--batches", flags.num_batches,
+                  "Simulate this many steps and print means (default: 1; 3 with --paper)")
+      ->check(CLI::Range(std::int64_t{1}, std::numeric_limits<std::int64_t>::max()))
+      ->type_name("N");
+}
+
+}  // namespace weft

@@ -1,0 +1,262 @@
+#include "cli/simulate_report.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "base/json_text.h"
+
+namespace weft {
+namespace {
+
+// Of all device time, above which an idle share is worth a line.
+constexpr double kWorthSaying = 0.05;
+
+struct Share {
+  const char* key;
+  const char* title;
+  double IdleSplit::* value;
+};
+constexpr std::array<Share, 7> kShares{
+    {{"compute", "compute", &IdleSplit::compute},
+     {"exposed_exchange", "exch", &IdleSplit::exposed_exchange},
+     {"exposed_offload", "offl", &IdleSplit::exposed_offload},
+     {"data_parallel_bubble", "dp idle", &IdleSplit::data_parallel_bubble},
+     {"pipeline_bubble", "pp idle", &IdleSplit::pipeline_bubble},
+     {"reduction", "reduce", &IdleSplit::reduction},
+     {"optimizer", "optim", &IdleSplit::optimizer}}};
+struct Sent {
+  const char* key;
+  double LinkBytes::* value;
+};
+constexpr std::array<Sent, 5> kSent{{{"node_exchange", &LinkBytes::node_exchange},
+                                     {"nic_exchange", &LinkBytes::nic_exchange},
+                                     {"node_reduction", &LinkBytes::node_reduction},
+                                     {"nic_reduction", &LinkBytes::nic_reduction},
+                                     {"host_copies", &LinkBytes::host_copies}}};
+
+std::string gigabytes(double bytes) { return fmt::format("{:.1f} GB", bytes / 1e9); }
+
+nlohmann::ordered_json json_of(const StrategyOutlook& outlook) {
+  nlohmann::ordered_json json;
+  json["strategy"] = outlook.strategy;
+  json["step_s"] = outlook.step_s;
+  json["tokens_per_second"] = outlook.tokens_per_second;
+  json["mfu"] = outlook.mfu;
+  json["device_hours_per_billion_tokens"] = outlook.device_hours_per_billion_tokens;
+  for (const Share& share : kShares) json["split"][share.key] = outlook.split.*share.value;
+  for (const Sent& sent : kSent) json["bytes"][sent.key] = outlook.bytes.*sent.value;
+  json["peak_bytes"] = outlook.peak_bytes;
+  json["fits"] = outlook.fits;
+  return json;
+}
+
+void print_head(const CaseOutlook& outlook) {
+  const Scenario& scenario = outlook.input.scenario;
+  const Mesh& mesh = scenario.setup.mesh;
+  const DeviceMemory memory = device_memory(scenario.model, scenario.setup);
+  fmt::print("model      {}: {:.1f} B parameters ({:.1f} B active), {} layers\n",
+             scenario.model.name, num_parameters(scenario.model) / 1e9,
+             num_active_parameters(scenario.model) / 1e9, scenario.model.num_layers);
+  fmt::print("cluster    {}: {} devices as {} ranks x {} tensor x {} pipeline\n",
+             scenario.cluster.name, mesh.num_devices(), mesh.num_ranks, mesh.tensor, mesh.pipeline);
+  fmt::print("step       {} sequences, {} tokens, longest {}\n", outlook.num_sequences,
+             outlook.num_tokens, outlook.longest);
+  fmt::print(
+      "capacity   {} tokens a rank{}; {} would fit\n", format_count(outlook.input.capacity.value()),
+      outlook.input.is_capacity_given ? "" : " (the largest)", outlook.input.largest_capacity);
+  fmt::print(
+      "memory     {} of {} a device for weights, gradients and optimizer, {:.2f} MB a token "
+      "of capacity\n",
+      gigabytes(memory.states()), gigabytes(scenario.cluster.memory_bytes),
+      (memory.activations_per_token + memory.logits_per_token) / 1e6);
+  fmt::print("cost       {}\n\n", scenario.cost.name);
+}
+
+std::string split_columns(const IdleSplit& split) {
+  std::string text;
+  for (const Share& share : kShares) text += fmt::format(" {:>7.1f}", 100 * (split.*share.value));
+  return text;
+}
+
+std::string split_titles() {
+  std::string text;
+  for (const Share& share : kShares) text += fmt::format(" {:>7}", share.title);
+  return text;
+}
+
+std::string joined(const std::vector<std::string>& values, const char* format_width) {
+  std::string text;
+  for (const std::string& value : values) text += fmt::format(fmt::runtime(format_width), value);
+  return text;
+}
+
+std::string row_of(const StrategyOutlook& outlook) {
+  return fmt::format("{:<14} {:>9.3f} {:>11.0f} {:>6.1f} {:>9.1f}{} {:>9.1f} {:>8.1f}{}",
+                     outlook.strategy, outlook.step_s, outlook.tokens_per_second, 100 * outlook.mfu,
+                     outlook.device_hours_per_billion_tokens, split_columns(outlook.split),
+                     (outlook.bytes.nic_exchange + outlook.bytes.nic_reduction) / 1e9,
+                     outlook.peak_bytes / 1e9, outlook.fits ? "" : "  does not fit");
+}
+
+std::string row_titles() {
+  return fmt::format("{:<14} {:>9} {:>11} {:>6} {:>9}{} {:>9} {:>8}", "strategy", "step s",
+                     "tokens/s", "MFU %", "GPU-h/B", split_titles(), "NIC GB", "peak GB");
+}
+
+void advise_on_memory(const CaseOutlook& outlook, std::vector<std::string>& lines) {
+  const SimulationCase& input = outlook.input;
+  const Scenario& scenario = input.scenario;
+  if (outlook.strategies.front().fits) return;
+  if (input.largest_capacity >= Tokens(1)) {
+    lines.push_back(
+        fmt::format("it does not fit: lower --capacity to {} or less, or raise --tp "
+                    "or --pp",
+                    input.largest_capacity));
+  } else {
+    lines.push_back(
+        fmt::format("weights, gradients and optimizer alone do not fit: raise --tp (now {}) or "
+                    "--pp (now {})",
+                    scenario.setup.mesh.tensor, scenario.setup.mesh.pipeline));
+  }
+  if (scenario.setup.recompute == Recompute::kFull) return;
+  TrainingSetup setup = scenario.setup;
+  setup.recompute = Recompute::kFull;
+  const Tokens most = largest_capacity(scenario.model, scenario.cluster, setup, kMemoryReserve);
+  if (most >= input.capacity)
+    lines.push_back(fmt::format("--recompute full would fit (up to {} tokens a rank)", most));
+}
+
+}  // namespace
+
+void StrategyOutlook::add(const StepOutlook& step) {
+  ++num_steps;
+  step_s += step.step_s;
+  tokens_per_second += static_cast<double>(step.timeline.tokens);
+  mfu += step.mfu * step.step_s;
+  device_hours_per_billion_tokens +=
+      step.device_hours_per_billion_tokens * static_cast<double>(step.timeline.tokens);
+  for (const Share& share : kShares)
+    split.*share.value += step.timeline.split.*share.value * step.step_s;
+  for (const Sent& sent : kSent) bytes.*sent.value += step.timeline.bytes.*sent.value;
+  peak_bytes = std::max(peak_bytes, step.peak_bytes);
+  fits = fits && step.fits;
+}
+
+void StrategyOutlook::finish() {
+  if (num_steps == 0 || step_s <= 0) return;
+  const auto steps = static_cast<double>(num_steps);
+  device_hours_per_billion_tokens /= tokens_per_second;
+  tokens_per_second /= step_s;
+  mfu /= step_s;
+  for (const Share& share : kShares) split.*share.value /= step_s;
+  for (const Sent& sent : kSent) bytes.*sent.value /= steps;
+  step_s /= steps;
+}
+
+void sort_best_first(std::vector<StrategyOutlook>& strategies) {
+  std::stable_sort(strategies.begin(), strategies.end(),
+                   [](const StrategyOutlook& a, const StrategyOutlook& b) {
+                     return std::pair(!a.fits, a.step_s) < std::pair(!b.fits, b.step_s);
+                   });
+}
+
+std::vector<std::string> advice(const CaseOutlook& outlook) {
+  std::vector<std::string> lines;
+  if (outlook.strategies.empty()) return lines;
+  const StrategyOutlook& best = outlook.strategies.front();
+  advise_on_memory(outlook, lines);
+  const IdleSplit& split = best.split;
+  const double exchanged = best.bytes.nic_exchange + best.bytes.node_exchange;
+  if (split.exposed_exchange > kWorthSaying) {
+    lines.push_back(
+        fmt::format("{:.0f} % of the time waits for K and V: faster links, or a larger "
+                    "--capacity, would shorten the step",
+                    100 * split.exposed_exchange));
+  } else if (exchanged > 0) {
+    lines.push_back(
+        fmt::format("the exchange of K and V is hidden behind compute ({:.1f} % of the time is "
+                    "not): faster links would not help",
+                    100 * split.exposed_exchange));
+  }
+  if (split.data_parallel_bubble > kWorthSaying) {
+    lines.push_back(
+        fmt::format("{:.0f} % of the time ranks wait for others: more tokens a step, "
+                    "or fewer ranks, would fill them",
+                    100 * split.data_parallel_bubble));
+  }
+  if (split.pipeline_bubble > kWorthSaying) {
+    lines.push_back(
+        fmt::format("{:.0f} % of the time is pipeline bubble: more micro-batches a "
+                    "rank, or fewer stages",
+                    100 * split.pipeline_bubble));
+  }
+  if (split.reduction > kWorthSaying) {
+    lines.push_back(
+        fmt::format("{:.0f} % of the time reduces gradients, none of it hidden: more "
+                    "tokens a step",
+                    100 * split.reduction));
+  }
+  return lines;
+}
+
+void print_case(const CaseOutlook& outlook) {
+  print_head(outlook);
+  fmt::print("{}\n", row_titles());
+  for (const StrategyOutlook& strategy : outlook.strategies) fmt::print("{}\n", row_of(strategy));
+  const std::vector<std::string> lines = advice(outlook);
+  for (const std::string& line : lines)
+    fmt::print("{}- {}\n", &line == &lines.front() ? "\n" : "", line);
+}
+
+std::string case_json(const CaseOutlook& outlook) {
+  const Scenario& scenario = outlook.input.scenario;
+  nlohmann::ordered_json json;
+  json["model"] = scenario.model.name;
+  json["cluster"] = scenario.cluster.name;
+  json["devices"] = scenario.setup.mesh.num_devices();
+  json["ranks"] = scenario.setup.mesh.num_ranks;
+  json["tp"] = scenario.setup.mesh.tensor;
+  json["pp"] = scenario.setup.mesh.pipeline;
+  json["capacity"] = outlook.input.capacity.value();
+  json["largest_capacity"] = outlook.input.largest_capacity.value();
+  json["tokens"] = outlook.num_tokens;
+  json["sequences"] = outlook.num_sequences;
+  json["longest"] = outlook.longest;
+  json["best"] = outlook.strategies.empty() ? "" : outlook.strategies.front().strategy;
+  json["strategies"] = nlohmann::ordered_json::array();
+  for (const StrategyOutlook& strategy : outlook.strategies)
+    json["strategies"].push_back(json_of(strategy));
+  json["advice"] = advice(outlook);
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string outlook_csv_header(const std::vector<std::string>& sweep_keys) {
+  std::string text = joined(sweep_keys, "{},");
+  text += "strategy,step_s,tokens_per_second,mfu,device_hours_per_billion_tokens";
+  for (const Share& share : kShares) text += fmt::format(",{}", share.key);
+  for (const Sent& sent : kSent) text += fmt::format(",{}_bytes", sent.key);
+  return text + ",peak_bytes,fits";
+}
+
+std::string outlook_csv(const std::vector<std::string>& sweep_values,
+                        const StrategyOutlook& outlook) {
+  std::string text = joined(sweep_values, "{},");
+  text +=
+      fmt::format("{},{:.6f},{:.1f},{:.5f},{:.3f}", outlook.strategy, outlook.step_s,
+                  outlook.tokens_per_second, outlook.mfu, outlook.device_hours_per_billion_tokens);
+  for (const Share& share : kShares) text += fmt::format(",{:.5f}", outlook.split.*share.value);
+  for (const Sent& sent : kSent) text += fmt::format(",{:.0f}", outlook.bytes.*sent.value);
+  return text + fmt::format(",{:.0f},{}", outlook.peak_bytes, outlook.fits);
+}
+
+std::string sweep_header(const std::vector<std::string>& sweep_keys) {
+  return joined(sweep_keys, "{:<12} ") + row_titles();
+}
+
+std::string sweep_row(const std::vector<std::string>& sweep_values,
+                      const StrategyOutlook& outlook) {
+  return joined(sweep_values, "{:<12} ") + row_of(outlook);
+}
+
+}  // namespace weft

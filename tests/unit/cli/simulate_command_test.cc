@@ -1,0 +1,175 @@
+#include "cli/simulate_command.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "plan/planner.h"
+#include "sim/timeline.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class SimulateCommandTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "weft-simulate-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  std::string at(const std::string& name) const { return (folder_ / name).string(); }
+
+  static std::string run(std::vector<std::string> arguments) {
+    CLI::App app("weft");
+    add_simulate_command(app);
+    arguments.insert(arguments.begin(), "simulate");
+    std::reverse(arguments.begin(), arguments.end());
+    ::testing::internal::CaptureStdout();
+    try {
+      app.parse(arguments);
+    } catch (...) {
+      std::fflush(stdout);
+      ::testing::internal::GetCapturedStdout();
+      throw;
+    }
+    std::fflush(stdout);
+    return ::testing::internal::GetCapturedStdout();
+  }
+  // A small run, with more flags, or with other values of its own.
+  static std::vector<std::string> small(std::vector<std::string> more) {
+    const std::vector<std::pair<std::string, std::string>> defaults{
+        {"--model", "llama-7b"},
+        {"--cluster", "h800"},
+        {"--devices", "16"},
+        {"--tp", "2"},
+        {"--workload", "github"},
+        {"--context", "32K"},
+        {"--global-batch-tokens", "256K"}};
+    for (const auto& [flag, value] : defaults) {
+      if (std::find(more.begin(), more.end(), flag) == more.end())
+        more.insert(more.end(), {flag, value});
+    }
+    return more;
+  }
+  static std::string error(const std::vector<std::string>& arguments) {
+    try {
+      run(arguments);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(SimulateCommandTest, AllStrategiesStandSideBySideTheBestFirst) {
+  const auto json = nlohmann::json::parse(run(small({"--capacity", "8K", "--json"})));
+  ASSERT_EQ(json["strategies"].size(), strategy_names().size());
+  double previous = 0;
+  for (const auto& strategy : json["strategies"]) {
+    EXPECT_GE(strategy["step_s"].get<double>(), previous);
+    previous = strategy["step_s"];
+    double sum = 0;
+    for (const auto& [key, share] : strategy["split"].items()) sum += share.get<double>();
+    EXPECT_NEAR(sum, 1, 1e-9);
+    EXPECT_TRUE(strategy["fits"].get<bool>());
+  }
+  EXPECT_EQ(json["best"], json["strategies"][0]["strategy"]);
+  EXPECT_EQ(json["ranks"], 8);
+  const std::string table = run(small({"--capacity", "8K"}));
+  EXPECT_THAT(table, HasSubstr("hdp-naive"));
+  EXPECT_THAT(table, HasSubstr("exchange of K and V"));
+}
+
+TEST_F(SimulateCommandTest, WithoutACapacityTheLargestThatFitsIsTaken) {
+  const auto json = nlohmann::json::parse(run(small({"--strategy", "hdp", "--json"})));
+  EXPECT_EQ(json["capacity"].get<std::int64_t>() % 1024, 0);
+  EXPECT_LE(json["capacity"], json["largest_capacity"]);
+  EXPECT_TRUE(json["strategies"][0]["fits"].get<bool>());
+}
+
+TEST_F(SimulateCommandTest, WhatDoesNotFitSaysSoAndWhatToChange) {
+  const std::string text = run(small({"--capacity", "64K", "--strategy", "static"}));
+  EXPECT_THAT(text, HasSubstr("does not fit"));
+  EXPECT_THAT(text, HasSubstr("lower --capacity to"));
+  EXPECT_THAT(text, HasSubstr("--recompute full would fit"));
+  EXPECT_THAT(error({"--model", "llama-70b", "--cluster", "h800", "--devices", "16", "--workload",
+                     "github", "--global-batch-tokens", "256K"}),
+              HasSubstr("raise --tp or --pp"));
+}
+
+TEST_F(SimulateCommandTest, ASweepGivesARowForEachPointAndCsvEveryStrategy) {
+  const std::string csv =
+      run(small({"--sweep", "capacity=4K,8K", "--sweep", "link-scale=1,0.01", "--csv"}));
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'),
+            1 + 4 * static_cast<std::ptrdiff_t>(strategy_names().size()));
+  EXPECT_THAT(csv, HasSubstr("capacity,link-scale,strategy,step_s"));
+  EXPECT_THAT(csv, HasSubstr("\n8K,0.01,"));
+  const std::string table = run(small({"--sweep", "capacity=4K,8K"}));
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 3);
+  EXPECT_THAT(error(small({"--sweep", "capcity=4K"})), HasSubstr("did you mean 'capacity'?"));
+  EXPECT_THAT(error(small({"--sweep", "capacity"})), HasSubstr("expected KEY=VALUE"));
+}
+
+TEST_F(SimulateCommandTest, SlowerLinksLengthenAStepWhoseExchangeIsExposed) {
+  const auto step = [](const std::string& scale) {
+    const auto json = nlohmann::json::parse(
+        run(small({"--capacity", "4K", "--strategy", "static", "--link-scale", scale, "--json"})));
+    return json["strategies"][0]["step_s"].get<double>();
+  };
+  EXPECT_GT(step("0.01"), 2 * step("1"));
+}
+
+TEST_F(SimulateCommandTest, TimelineAndTraceAreSaved) {
+  run(small({"--capacity", "8K", "--strategy", "hdp", "--timeline", at("t.json"), "--trace",
+             at("c.json")}));
+  const Timeline timeline = load_timeline(at("t.json"));
+  EXPECT_EQ(timeline.num_ranks, 8);
+  EXPECT_EQ(timeline.tokens, 256 << 10);
+  EXPECT_FALSE(timeline.events.empty());
+  EXPECT_FALSE(nlohmann::json::parse(read_text_file(at("c.json")))["traceEvents"].empty());
+}
+
+TEST_F(SimulateCommandTest, StepsAreMeansOverBatches) {
+  const auto one = nlohmann::json::parse(
+      run(small({"--capacity", "8K", "--strategy", "hdp", "--json", "--batches", "1"})));
+  const auto two = nlohmann::json::parse(run(
+      small({"--capacity", "8K", "--strategy", "hdp", "--json", "--batches", "1", "--step", "1"})));
+  const auto both = nlohmann::json::parse(
+      run(small({"--capacity", "8K", "--strategy", "hdp", "--json", "--batches", "2"})));
+  const auto step = [](const nlohmann::json& json) {
+    return json["strategies"][0]["step_s"].get<double>();
+  };
+  EXPECT_NEAR(step(both), (step(one) + step(two)) / 2, 1e-9);
+}
+
+TEST_F(SimulateCommandTest, WrongInputIsNamed) {
+  EXPECT_THAT(error({}), HasSubstr("--model is missing"));
+  EXPECT_THAT(error({"--model", "llama-7b"}), HasSubstr("--cluster is missing"));
+  EXPECT_THAT(error({"--model", "llama-7b", "--cluster", "h800", "--devices", "8"}),
+              HasSubstr("--workload, --lengths and --corpus"));
+  EXPECT_THAT(error(small({"--ranks", "8"})), HasSubstr("one of --devices and --ranks"));
+  EXPECT_THAT(error(small({"--tp", "3"})), HasSubstr("must divide the 8 devices of a node"));
+  EXPECT_THAT(error(small({"--model", "lama-7b"})), HasSubstr("did you mean 'llama-7b'?"));
+  EXPECT_THAT(error(small({"--strategy", "hdq"})), HasSubstr("did you mean 'hdp'?"));
+  EXPECT_THAT(error(small({"--timeline", at("t.json")})), HasSubstr("need one --strategy"));
+  EXPECT_THAT(error(small({"--link-scale", "0"})), HasSubstr("--link-scale is '0'"));
+  EXPECT_THAT(error(small({"--recompute", "some"})), HasSubstr("expected none or full"));
+  EXPECT_THAT(error({"--paper", "--model", "llama-7b"}), HasSubstr("the paper's own runs"));
+}
+
+}  // namespace
+}  // namespace weft

@@ -265,7 +265,7 @@ class ForwardLanes {
         merged = merge.lse;
         keep[i] = merge.current;
         keeps = keeps || merge.current != 0;
-        factor[i] = merge.incoming / sum;
+        factor[i] = sum == 0 ? T(0) : merge.incoming / sum;
         if (merge.incoming == 0) out.rows[i] = spare_;
       }
       lanes_to_rows(D(), lanes_at(sums_, first), kStrip, head_dim_, factor, keeps ? keep : nullptr,

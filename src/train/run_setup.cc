@@ -89,11 +89,11 @@ void check_longest_sequence(const TrainConfig& config, const CostModel& cost,
                   what_would_fit(config, memory, longest));
   WEFT_USER_CHECK(needed <= config.train.ranks,
                   "the corpus' longest sequence has {} tokens, but {} ranks x plan.capacity {} "
-                  "hold {}; use at least "
-                  "{} ranks, a larger plan.capacity, or a smaller data.max_context with "
-                  "data.over_long = \"split\"",
+                  "hold {}{}; use at least {} ranks, a larger plan.capacity, or a smaller "
+                  "data.max_context with data.over_long = \"split\"",
                   longest, config.train.ranks, config.plan.capacity,
-                  config.train.ranks * config.plan.capacity, needed);
+                  config.train.ranks * config.plan.capacity,
+                  offloads(config) ? " and what can be offloaded while they compute" : "", needed);
 }
 
 }  // namespace

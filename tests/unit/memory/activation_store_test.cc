@@ -191,6 +191,15 @@ TEST(ActivationStore, CopiesThatEndLateAndOutOfOrderChangeNothing) {
   }
 }
 
+TEST(ActivationStore, ALayerTakenBackBeforeItHasGoneOutIsWhole) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    LateTier tier(seed);
+    ActivationStore store(3, {.tier = &tier, .ratio = 1});
+    store.put(0, random_layer(50, 0));
+    expect_same(store.take(0), random_layer(50, 0));
+  }
+}
+
 // Forward may be one layer ahead of the copies, not two.
 TEST(ActivationStore, PutWaitsUntilTheLayerBeforeHasGoneOut) {
   LateTier tier(1);

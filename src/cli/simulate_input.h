@@ -24,7 +24,7 @@ struct SimulateFlags {
   std::string strategy = "all";
   bool offload = false;
   std::vector<std::string> sweep;  // "KEY=VALUE,VALUE,..."
-  std::int64_t num_batches = 0;  // 0: 1, or as many as --paper takes
+  std::int64_t num_batches = 0;    // 0: 1, or as many as --paper takes
 };
 
 struct SimulationCase {

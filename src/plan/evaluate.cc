@@ -5,86 +5,16 @@
 #include "base/error.h"
 #include "cost/micro_batch_time.h"
 #include "plan/pipeline_time.h"
+#include "plan/ring_shares.h"
 #include "plan/slot_order.h"
 
 namespace weft {
 namespace {
 
-// Both times and work come near 2^63 for one sequence of 2^32 tokens; their sums need not fit.
-void add(std::int64_t& sum, std::int64_t value, std::string_view what) {
-  WEFT_USER_CHECK(!__builtin_add_overflow(sum, value, &sum),
-                  "evaluate: the {} exceeds 2^63; plan fewer or shorter sequences", what);
-}
-
 void add(Nanoseconds& sum, Nanoseconds value) {
   std::int64_t ns = sum.value();
-  add(ns, value.value(), "time in nanoseconds");
+  add_checked(ns, value.value(), "time in nanoseconds");
   sum = Nanoseconds(ns);
-}
-
-// Most tokens that a member of each group holds.
-std::vector<Tokens> largest_members(const StepPlan& plan) {
-  std::vector<Tokens> largest(plan.groups.size());
-  for (const auto& micro_batches : plan.ranks) {
-    for (const MicroBatch& micro_batch : micro_batches) {
-      for (std::size_t p = 0; p < micro_batch.pieces.size();) {
-        const std::int32_t group_idx = micro_batch.pieces[p].group_idx;
-        std::int64_t tokens = 0;
-        const std::size_t first = p;
-        while (p < micro_batch.pieces.size() && micro_batch.pieces[p].group_idx == group_idx &&
-               (p == first || group_idx != kNoGroup)) {
-          tokens += micro_batch.pieces[p++].range.size();
-        }
-        if (group_idx == kNoGroup) continue;
-        Tokens& member = largest[static_cast<std::size_t>(group_idx)];
-        member = std::max(member, Tokens(tokens));
-      }
-    }
-  }
-  return largest;
-}
-
-// Groups that follow each other in a slot with the same ranks are one ring: a packed micro-batch
-// that is shared as a whole pays each hop once.
-std::vector<std::int32_t> rings_of_groups(const StepPlan& plan) {
-  std::vector<std::int32_t> rings(plan.groups.size());
-  std::int32_t ring = 0;
-  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
-    const bool same = g > 0 && plan.groups[g - 1].slot_idx == plan.groups[g].slot_idx &&
-                      plan.groups[g - 1].ranks == plan.groups[g].ranks;
-    rings[g] = same || g == 0 ? ring : ++ring;
-  }
-  return rings;
-}
-
-// One share for each whole sequence and each ring of a micro-batch. Groups ascend and the pieces of
-// a group lie together (validate), but whole sequences may stand between the groups of one ring.
-void collect_shares(const StepPlan& plan, const MicroBatch& micro_batch,
-                    const std::vector<Tokens>& largest, const std::vector<std::int32_t>& rings,
-                    std::vector<RingShare>& shares) {
-  shares.clear();
-  std::size_t ring_share = 0;  // of previous_ring
-  std::int32_t previous_ring = -1;
-  std::int32_t previous_group = kNoGroup;
-  for (const Piece& piece : micro_batch.pieces) {
-    std::size_t mine = shares.size();
-    if (piece.group_idx != kNoGroup) {
-      const auto g = static_cast<std::size_t>(piece.group_idx);
-      if (rings[g] == previous_ring) mine = ring_share;
-      if (mine == shares.size()) shares.emplace_back();
-      if (piece.group_idx != previous_group) {
-        shares[mine].degree = static_cast<std::int32_t>(plan.groups[g].ranks.size());
-        shares[mine].largest_member += largest[g];
-      }
-      ring_share = mine;
-      previous_ring = rings[g];
-      previous_group = piece.group_idx;
-    } else {
-      shares.emplace_back();
-    }
-    add(shares[mine].work, causal_work(piece.range), "work of a ring");
-    shares[mine].tokens += Tokens(piece.range.size());
-  }
 }
 
 // Links of the ring whose ends are on two nodes.
@@ -198,8 +128,7 @@ Evaluation evaluate(const StepPlan& plan, const CostModel& cost, const ClusterSp
   WEFT_USER_CHECK(plan.pipeline_stages <= cost.num_layers,
                   "evaluate: {} pipeline stages, but the cost '{}' has {} layers",
                   plan.pipeline_stages, cost.name, cost.num_layers);
-  const std::vector<Tokens> largest = largest_members(plan);
-  const std::vector<std::int32_t> rings = rings_of_groups(plan);
+  const RingShares rings(plan);
 
   Evaluation result;
   result.ranks.resize(plan.ranks.size());
@@ -212,14 +141,14 @@ Evaluation evaluate(const StepPlan& plan, const CostModel& cost, const ClusterSp
     const double speed = cluster.speed_of(Rank(static_cast<std::int64_t>(r)));
     RankTime& rank = result.ranks[r];
     for (const MicroBatch& micro_batch : plan.ranks[r]) {
-      collect_shares(plan, micro_batch, largest, rings, shares);
+      rings.collect(micro_batch, shares);
       const double time_ns = layer_forward_time_ns(cost, shares, speed);
       const Nanoseconds time = own_time(micro_batch, cost, time_ns, result);
       add(rank.busy, time);
       ++rank.num_micro_batches;
       for (const RingShare& share : shares) {
         rank.tokens += share.tokens;
-        add(rank.work, share.work, "work of a rank");
+        add_checked(rank.work, share.work, "work of a rank");
       }
       const auto s = static_cast<std::size_t>(micro_batch.slot_idx);
       layer_ns[s] = std::max(layer_ns[s], time_ns);

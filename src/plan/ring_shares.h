@@ -1,0 +1,45 @@
+// What a rank computes in a micro-batch, ring by ring: the input of cost/micro_batch_time.
+//
+// Groups that follow each other in a slot with the same ranks are one ring: a packed micro-batch
+// that is shared as a whole pays each hop once.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "cost/micro_batch_time.h"
+#include "plan/step_plan.h"
+
+namespace weft {
+
+inline constexpr std::int32_t kNoRing = -1;
+
+class RingShares {
+ public:
+  // REQUIRES: validate(plan) passes; the plan outlives this.
+  explicit RingShares(const StepPlan& plan);
+
+  std::int32_t num_rings() const { return num_rings_; }
+  std::span<const Rank> ranks_of(std::int32_t ring) const;
+  std::int32_t slot_of(std::int32_t ring) const;
+
+  // One share for each whole sequence and each ring of a micro-batch; `rings`, if given, gets the
+  // ring of each share (kNoRing: whole). UserError when the work of a ring exceeds 2^63.
+  void collect(const MicroBatch& micro_batch, std::vector<RingShare>& shares,
+               std::vector<std::int32_t>* rings = nullptr) const;
+
+ private:
+  const StepPlan& plan_;
+  std::int32_t num_rings_ = 0;
+  std::vector<Tokens> largest_members_;      // [groups]: most tokens that a member holds
+  std::vector<std::int32_t> ring_of_group_;  // [groups]
+  std::vector<std::int32_t> group_of_ring_;  // [rings]: the first of them
+};
+
+// Adds, or UserError when the sum does not fit: both times and work come near 2^63 for one sequence
+// of 2^32 tokens.
+void add_checked(std::int64_t& sum, std::int64_t value, std::string_view what);
+
+}  // namespace weft

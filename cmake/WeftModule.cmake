@@ -61,7 +61,7 @@ endfunction()
 
 # What nearly every file of the control plane includes, compiled once. It serves only files with its own options, so
 # contraction is off for all of them.
-set(WEFT_SHARED_HEADER_MODULES base cluster corpus cost plan sim comm model_config checkpoint_format train_config)
+set(WEFT_SHARED_HEADER_MODULES base cluster corpus cost plan sim report comm model_config checkpoint_format train_config)
 function(weft_use_control_header target)
   # -O3 makes no module of these faster, and takes longer to compile.
   # The Python module links them into a shared object; nothing replaces their symbols there.

@@ -1,6 +1,7 @@
 # Run at build time: writes OUT (a header) when the sources' identity changed. Inputs: SOURCE_DIR, VERSION, OUT.
 # The identity is a hash over all files of src/, so an uncommitted change counts too, with or without git.
-file(GLOB_RECURSE files LIST_DIRECTORIES false ${SOURCE_DIR}/src/*.h ${SOURCE_DIR}/src/*.cc)
+file(GLOB_RECURSE files LIST_DIRECTORIES false ${SOURCE_DIR}/src/*.h ${SOURCE_DIR}/src/*.cc
+     ${SOURCE_DIR}/src/report/web/*)
 list(SORT files)
 set(digest "")
 foreach(file IN LISTS files)

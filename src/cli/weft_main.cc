@@ -3,6 +3,7 @@
 #include "cli/doctor_command.h"
 #include "cli/plan_command.h"
 #include "cli/program.h"
+#include "cli/report_command.h"
 #include "cli/simulate_command.h"
 #include "cli/train_handover.h"
 
@@ -14,6 +15,7 @@ int main(int argc, char** argv) {
   weft::add_doctor_command(app);
   weft::add_plan_command(app);
   weft::add_simulate_command(app);
+  weft::add_report_command(app);
   weft::add_train_handover(app);
   return weft::run_program(app, argc, argv);
 }

@@ -47,6 +47,7 @@ RunFolder::RunFolder(const RunSetup& setup, std::int64_t first_step, bool saves_
       saves_plans_(saves_plans),
       metrics_(out_, first_step) {
   write_file_atomically(out_ / "config.toml", setup.effective_config());
+  save_cost_model(out_ / "cost.json", setup.cost());
   if (saves_plans_) fs::create_directories(out_ / "plans");
 }
 

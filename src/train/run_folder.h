@@ -2,6 +2,7 @@
 // ranks, checkpoint/checkpoint_io.h):
 //
 //   config.toml, config.json       the effective configuration; the model's, in Hugging Face form
+//   cost.json                      the cost model that the plans are made by
 //   metrics.jsonl                  a line per step
 //   plans/step-NNNNNN.plan         when asked for
 //   trace/step-NNNNNN.json         when asked for: every operation of one step

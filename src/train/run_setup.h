@@ -39,6 +39,7 @@ class RunSetup {
   const Corpus& corpus() const { return corpus_; }
   const SequenceSet& sequences() const { return sequences_; }
   const RankPlacement& placement() const { return placement_; }
+  const CostModel& cost() const { return cost_; }  // what plans are made by
   std::int32_t threads_per_rank() const { return threads_per_rank_; }
   const MemoryBudget& memory() const { return memory_; }
 

@@ -149,6 +149,7 @@ TEST(TrainConfig, EachKeyReachesItsOwnMemberOfTheStruct) {
       .strategy = "hdp-naive", .capacity = Tokens(2048), .cost = "cost.json", .steps_ahead = 3};
   EXPECT_EQ(c.plan, plan);
   EXPECT_EQ(c.memory, (MemoryConfig{.recompute = "full",
+                                    .budget_bytes = Bytes(std::int64_t{3} << 30),
                                     .offload = "disk",
                                     .offload_path = "/scratch",
                                     .offload_bytes_per_second = 2e9}));

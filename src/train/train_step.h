@@ -26,7 +26,7 @@ struct RankState {
   TrainStepOptions options;
   OperationTrace* trace = nullptr;      // may be null
   OffloadTier* offload_tier = nullptr;  // null: no plan offloads
-  OffloadMeasures offloaded;            // grows with every step
+  OffloadMeasures offloaded = {};       // grows with every step
   std::int64_t skipped_steps = 0;       // steps without a target or with a non-finite gradient
 };
 

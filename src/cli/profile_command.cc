@@ -1,11 +1,13 @@
 #include "cli/profile_command.h"
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "cli/link_options.h"
 #include "comm/launch_place.h"
 #include "comm/mpi/mpi_world.h"
@@ -89,8 +91,12 @@ void run_rank(const ProfileArguments& arguments, const ProfileOptions& options,
   fmt::print("wrote   {}; train with --plan.cost {}\n", arguments.out, arguments.out);
 }
 
+// Before minutes of measuring, not after: makes the temporary file and drops it.
+void check_writable(const std::filesystem::path& path) { const AtomicFile dropped(path); }
+
 void run_profile(const ProfileArguments& arguments, const std::vector<std::string>& rest) {
   const ProfileOptions options = make_options(arguments, rest);
+  check_writable(arguments.out);
   prepare_process(options.threads_per_rank);
   const auto body = [&](Communicator& comm) { run_rank(arguments, options, comm); };
   const LaunchPlace place = find_launch_place([](const char* name) { return std::getenv(name); });

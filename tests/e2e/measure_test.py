@@ -59,6 +59,9 @@ class Measuring(unittest.TestCase):
         self.refused(self.runs.weft("profile", "--config", self.config), "--out")
         self.refused(self.runs.weft("profile", "--config", self.config, "--out", cost, "--model.hiden_size", "8"),
                      "hidden_size")
+        nowhere = self.runs.weft("profile", "--config", self.config, "--out", self.runs.folder / "no" / "cost.json")
+        self.refused(nowhere, "no/cost.json")
+        self.assertNotIn("runs", nowhere.stdout)  # nothing was measured first
 
     def test_virtual_ranks_train_the_losses_of_threads_and_slow_links_show(self):
         threads, result = self.train("threads", "--ranks", "4", "--plan.capacity", "128")

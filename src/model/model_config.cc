@@ -53,6 +53,14 @@ void check_model_config(const ModelConfig& config) {
                   "model.rms_norm_eps: expected a positive number, got {}", config.rms_norm_eps);
 }
 
+LayerSizes layer_sizes(const ModelConfig& config) {
+  return {.hidden_size = config.hidden_size,
+          .num_heads = config.num_heads,
+          .num_kv_heads = config.num_kv_heads,
+          .head_dim = config.head_dim,
+          .intermediate_size = config.intermediate_size};
+}
+
 std::int64_t num_parameters(const ModelConfig& config) {
   const Wide norms = (Wide{2} * config.num_layers + 1) * config.hidden_size;
   const Wide embedding =

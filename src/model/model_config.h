@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/units.h"
+#include "cost/recompute_mode.h"
 
 namespace weft {
 
@@ -24,6 +25,7 @@ struct ModelConfig {
 // Throws UserError that names the field, its value and what it must be.
 void check_model_config(const ModelConfig& config);
 
+LayerSizes layer_sizes(const ModelConfig& config);
 std::int64_t num_parameters(const ModelConfig& config);
 // Useful FLOPs of forward and backward: 6 per matrix weight and token (embedding look-up excluded,
 // output head included), and 12 * head_dim * num_heads per layer and causal (query, key) pair.

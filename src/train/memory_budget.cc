@@ -23,11 +23,7 @@ MemoryParts predict_capacity(const MemoryShape& shape, Tokens capacity) {
 
 MemoryBudget memory_budget(const TrainConfig& config, std::int32_t threads_per_rank) {
   const ModelConfig& model = config.model;
-  return {.shape = {.layer = {.hidden_size = model.hidden_size,
-                              .num_heads = model.num_heads,
-                              .num_kv_heads = model.num_kv_heads,
-                              .head_dim = model.head_dim,
-                              .intermediate_size = model.intermediate_size},
+  return {.shape = {.layer = layer_sizes(model),
                     .num_layers = model.num_layers,
                     .vocab_size = model.vocab_size,
                     .num_parameters = num_parameters(model),

@@ -76,13 +76,8 @@ std::function<std::unique_ptr<OffloadTier>()> offload_tier_maker(const TrainConf
 
 void add_offload_terms(const TrainConfig& config, CostModel& cost) {
   const ModelConfig& model = config.model;
-  const LayerSizes sizes{.hidden_size = model.hidden_size,
-                         .num_heads = model.num_heads,
-                         .num_kv_heads = model.num_kv_heads,
-                         .head_dim = model.head_dim,
-                         .intermediate_size = model.intermediate_size};
   const std::int64_t elements =
-      saved_elements_per_token(sizes, parse_recompute(config.memory.recompute));
+      saved_elements_per_token(layer_sizes(model), parse_recompute(config.memory.recompute));
   const bool wide = parse_dtype(config.train.dtype, "train.dtype") == at::kDouble;
   cost.activation_bytes_per_token = static_cast<double>(elements * (wide ? 8 : 4));
   cost.offload_bytes_per_second = config.memory.offload_bytes_per_second;

@@ -86,11 +86,7 @@ class LengthsFeed final : public PlanFeed {
 
 MemoryShape shape_of(const Setting& setting) {
   const ModelConfig& model = setting.model;
-  return {.layer = {.hidden_size = model.hidden_size,
-                    .num_heads = model.num_heads,
-                    .num_kv_heads = model.num_kv_heads,
-                    .head_dim = model.head_dim,
-                    .intermediate_size = model.intermediate_size},
+  return {.layer = layer_sizes(model),
           .num_layers = model.num_layers,
           .vocab_size = model.vocab_size,
           .num_parameters = num_parameters(model),

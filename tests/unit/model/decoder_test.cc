@@ -305,11 +305,7 @@ TEST(Decoder, WhatEachRecomputeModeKeepsIsWhatTheFormulaSays) {
     return counter.live().value();
   };
   const ModelConfig config = tiny_config(2, true);
-  const LayerSizes sizes{.hidden_size = config.hidden_size,
-                         .num_heads = config.num_heads,
-                         .num_kv_heads = config.num_kv_heads,
-                         .head_dim = config.head_dim,
-                         .intermediate_size = config.intermediate_size};
+  const LayerSizes sizes = layer_sizes(config);
   for (const Recompute recompute : {Recompute::kNone, Recompute::kAttention, Recompute::kFull}) {
     // Of layers alone: what stands above them cancels.
     EXPECT_EQ(saved_bytes(9, recompute) - saved_bytes(2, recompute),

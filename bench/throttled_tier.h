@@ -2,13 +2,11 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
-#include <deque>
-#include <mutex>
 #include <thread>
 #include <utility>
 
 #include "memory/offload_tier.h"
+#include "tests/support/copy_queue.h"
 
 namespace weft::bench {
 
@@ -18,11 +16,7 @@ class ThrottledTier final : public OffloadTier {
  public:
   explicit ThrottledTier(OffloadTier& inner) : inner_(inner), thread_([this] { run(); }) {}
   ~ThrottledTier() override {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    changed_.notify_all();
+    queue_.close();
     thread_.join();
   }
   // REQUIRES: no copy is under way.
@@ -31,60 +25,33 @@ class ThrottledTier final : public OffloadTier {
   OffloadBlock reserve(std::int64_t bytes) override { return inner_.reserve(bytes); }
   void release(const OffloadBlock& block) override { inner_.release(block); }
   OffloadTransfer write(const OffloadBlock& block, at::Tensor from) override {
-    return enqueue({.reads = false, .block = block, .tensor = std::move(from), .done = {}});
+    return queue_.push({.reads = false, .block = block, .tensor = std::move(from)});
   }
   OffloadTransfer read(const OffloadBlock& block, at::Tensor into) override {
-    return enqueue({.reads = true, .block = block, .tensor = std::move(into), .done = {}});
+    return queue_.push({.reads = true, .block = block, .tensor = std::move(into)});
   }
 
  private:
   using Clock = std::chrono::steady_clock;
-  struct Copy {
-    bool reads = false;
-    OffloadBlock block;
-    at::Tensor tensor;
-    std::promise<void> done;
-  };
-
-  OffloadTransfer enqueue(Copy copy) {
-    OffloadTransfer transfer = copy.done.get_future().share();
-    {
-      const std::lock_guard lock(mutex_);
-      queue_.push_back(std::move(copy));
-    }
-    changed_.notify_all();
-    return transfer;
-  }
 
   void run() {
-    std::unique_lock lock(mutex_);
     Clock::time_point free_at{};
-    while (true) {
-      changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
-      if (queue_.empty()) return;
-      Copy copy = std::move(queue_.front());
-      queue_.pop_front();
-      lock.unlock();
+    while (queue_.wait()) {
+      testing::CopyQueue::Copy copy = queue_.take([](std::size_t) { return std::size_t{0}; });
       // Back to back, a copy that woke late does not delay the next one.
       const auto now = Clock::now();
       const auto begin = now - free_at < std::chrono::milliseconds(2) ? free_at : now;
       free_at = begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(
                             static_cast<double>(copy.block.bytes) / bytes_per_second_));
-      (copy.reads ? inner_.read(copy.block, copy.tensor) : inner_.write(copy.block, copy.tensor))
-          .wait();
+      testing::carry_out(inner_, copy);
       std::this_thread::sleep_until(free_at);
-      copy.tensor.reset();
-      copy.done.set_value();
-      lock.lock();
+      testing::finish(copy);
     }
   }
 
   OffloadTier& inner_;
   double bytes_per_second_ = 1e9;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Copy> queue_;
-  bool stopping_ = false;
+  testing::CopyQueue queue_;
   std::thread thread_;
 };
 

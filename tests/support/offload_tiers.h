@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -15,6 +14,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "memory/offload_tier.h"
+#include "tests/support/copy_queue.h"
 
 namespace weft::testing {
 
@@ -69,77 +69,37 @@ class LateTier : public OffloadTier {
                     std::chrono::microseconds delay = std::chrono::microseconds(50))
       : random_(seed, "late tier"), delay_(delay), thread_([this] { run(); }) {}
   ~LateTier() override {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    changed_.notify_all();
+    queue_.close();
     thread_.join();
   }
   OffloadBlock reserve(std::int64_t bytes) override { return inner_.reserve(bytes); }
   void release(const OffloadBlock& block) override { inner_.release(block); }
   OffloadTransfer write(const OffloadBlock& block, at::Tensor from) override {
-    return enqueue({.reads = false, .block = block, .tensor = std::move(from), .done = {}});
+    return queue_.push({.reads = false, .block = block, .tensor = std::move(from)});
   }
   OffloadTransfer read(const OffloadBlock& block, at::Tensor into) override {
-    return enqueue({.reads = true, .block = block, .tensor = std::move(into), .done = {}});
+    return queue_.push({.reads = true, .block = block, .tensor = std::move(into)});
   }
   // No copy begins between hold() and let_go().
-  void hold() { set_held(true); }
-  void let_go() { set_held(false); }
+  void hold() { queue_.set_held(true); }
+  void let_go() { queue_.set_held(false); }
   bool empty() const { return inner_.empty(); }
 
  private:
-  struct Copy {
-    bool reads = false;
-    OffloadBlock block;
-    at::Tensor tensor;
-    std::promise<void> done;
-  };
-  void set_held(bool held) {
-    {
-      const std::lock_guard lock(mutex_);
-      held_ = held;
-    }
-    changed_.notify_all();
-  }
-  OffloadTransfer enqueue(Copy copy) {
-    OffloadTransfer transfer = copy.done.get_future().share();
-    {
-      const std::lock_guard lock(mutex_);
-      queue_.push_back(std::move(copy));
-    }
-    changed_.notify_all();
-    return transfer;
-  }
   void run() {
-    std::unique_lock lock(mutex_);
-    for (std::uint64_t n = 0;; ++n) {
-      changed_.wait(lock, [this] { return (!queue_.empty() && !held_) || stopping_; });
-      if (queue_.empty()) return;
-      lock.unlock();
-      std::this_thread::sleep_for(delay_);
-      lock.lock();
-      const auto i = static_cast<std::ptrdiff_t>(random_.below(n, queue_.size()));
-      Copy copy = std::move(queue_[static_cast<std::size_t>(i)]);
-      queue_.erase(queue_.begin() + i);
-      lock.unlock();
-      (copy.reads ? inner_.read(copy.block, copy.tensor) : inner_.write(copy.block, copy.tensor))
-          .get();
-      copy.tensor.reset();
-      copy.done.set_value();
-      lock.lock();
+    for (std::uint64_t n = 0; queue_.wait(); ++n) {
+      std::this_thread::sleep_for(delay_);  // more copies arrive to choose from
+      CopyQueue::Copy copy = queue_.take(
+          [&](std::size_t count) { return static_cast<std::size_t>(random_.below(n, count)); });
+      carry_out(inner_, copy);
+      finish(copy);
     }
   }
 
   MapTier inner_;
   RandomStream random_;
   std::chrono::microseconds delay_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<Copy> queue_;
-  bool held_ = false;
-  bool stopping_ = false;
+  CopyQueue queue_;
   std::thread thread_;
 };
 

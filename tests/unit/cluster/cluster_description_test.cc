@@ -11,40 +11,19 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "cluster/cluster_presets.h"
+#include "tests/support/edited_file.h"
 
 namespace weft {
 namespace {
 
 using ::testing::HasSubstr;
 
-class ClusterFile : public ::testing::Test {
+class ClusterFile : public testing::EditedFile {
  protected:
-  void SetUp() override {
-    path_ =
-        std::filesystem::path(::testing::TempDir()) /
-        ("cluster_" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()) +
-         ".json");
-    save_cluster(path_, find_cluster("h800"));
-    text_ = read_text_file(path_);
-  }
-  void TearDown() override { std::filesystem::remove(path_); }
-
-  std::string error_after(const std::string& from, const std::string& to) {
-    std::string changed = text_;
-    const auto at = changed.find(from);
-    EXPECT_NE(at, std::string::npos) << from;
-    changed.replace(at, from.size(), to);
-    std::ofstream(path_, std::ios::binary) << changed;
-    try {
-      load_cluster(path_);
-    } catch (const UserError& error) {
-      return error.what();
-    }
-    return "no error";
-  }
-
-  std::filesystem::path path_;
-  std::string text_;
+  ClusterFile()
+      : EditedFile(
+            "cluster", [](const Path& path) { save_cluster(path, find_cluster("h800")); },
+            load_cluster) {}
 };
 
 TEST_F(ClusterFile, ReadsBackExactlyWhatWasWritten) {
@@ -93,7 +72,7 @@ TEST_F(ClusterFile, AFileCutOrChangedAnywhereIsReadOrRefusedByName) {
     EXPECT_THAT(error_after("", ""), HasSubstr(path_.string())) << "cut to " << at;
     text_ = whole;
     text_[at] = static_cast<char>(text_[at] ^ (1 << (at % 8)));
-    EXPECT_THAT(error_after("", ""), testing::AnyOf("no error", HasSubstr(path_.string()))) << at;
+    EXPECT_THAT(error_after("", ""), ::testing::AnyOf("no error", HasSubstr(path_.string()))) << at;
   }
 }
 

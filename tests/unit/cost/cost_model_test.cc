@@ -11,41 +11,19 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "cost/reference_cost.h"
+#include "tests/support/edited_file.h"
 
 namespace weft {
 namespace {
 
 using ::testing::HasSubstr;
 
-class CostFile : public ::testing::Test {
+class CostFile : public testing::EditedFile {
  protected:
-  void SetUp() override {
-    path_ =
-        std::filesystem::path(::testing::TempDir()) /
-        ("cost_" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()) +
-         ".json");
-    save_cost_model(path_, reference_cost_7b());
-    text_ = read_text_file(path_);
-  }
-  void TearDown() override { std::filesystem::remove(path_); }
-
-  // The error message after replacing `from` by `to` in the file.
-  std::string error_after(const std::string& from, const std::string& to) {
-    std::string changed = text_;
-    const auto at = changed.find(from);
-    EXPECT_NE(at, std::string::npos) << from;
-    changed.replace(at, from.size(), to);
-    std::ofstream(path_, std::ios::binary) << changed;  // no fsync: a thousand files
-    try {
-      load_cost_model(path_);
-    } catch (const UserError& error) {
-      return error.what();
-    }
-    return "no error";
-  }
-
-  std::filesystem::path path_;
-  std::string text_;
+  CostFile()
+      : EditedFile(
+            "cost", [](const Path& path) { save_cost_model(path, reference_cost_7b()); },
+            load_cost_model) {}
 };
 
 TEST_F(CostFile, ReadsBackExactlyWhatWasWritten) {
@@ -127,7 +105,7 @@ TEST_F(CostFile, AFileCutOrChangedAnywhereIsReadOrRefusedByName) {
     text_ = whole;
     text_[at] = static_cast<char>(text_[at] ^ (1 << (at % 8)));
     const std::string error = error_after("", "");  // nothing but UserError may come out
-    EXPECT_THAT(error, testing::AnyOf("no error", HasSubstr(path_.string()))) << "byte " << at;
+    EXPECT_THAT(error, ::testing::AnyOf("no error", HasSubstr(path_.string()))) << "byte " << at;
   }
 }
 

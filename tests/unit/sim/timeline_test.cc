@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "tests/support/edited_file.h"
 
 namespace weft {
 namespace {
@@ -37,33 +38,12 @@ Timeline small_timeline() {
   return timeline;
 }
 
-class TimelineFile : public ::testing::Test {
+class TimelineFile : public testing::EditedFile {
  protected:
-  void SetUp() override {
-    path_ = std::filesystem::path(::testing::TempDir()) /
-            ("timeline_" +
-             std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
-    save_timeline(path_, small_timeline());
-    text_ = read_text_file(path_);
-  }
-  void TearDown() override { std::filesystem::remove(path_); }
-
-  std::string error_after(const std::string& from, const std::string& to) {
-    std::string changed = text_;
-    const auto at = changed.find(from);
-    EXPECT_NE(at, std::string::npos) << from;
-    changed.replace(at, from.size(), to);
-    std::ofstream(path_, std::ios::binary) << changed;
-    try {
-      load_timeline(path_);
-    } catch (const UserError& error) {
-      return error.what();
-    }
-    return "no error";
-  }
-
-  std::filesystem::path path_;
-  std::string text_;
+  TimelineFile()
+      : EditedFile(
+            "timeline", [](const Path& path) { save_timeline(path, small_timeline()); },
+            load_timeline) {}
 };
 
 TEST_F(TimelineFile, ReadsBackExactlyWhatWasWritten) {

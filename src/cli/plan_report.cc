@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "machine/work_clock.h"
 #include "plan/plan_codec.h"
 
 namespace weft {
@@ -57,12 +57,6 @@ double exchange_bytes(Tokens sent, const CostModel& cost) {
 }
 
 std::string format_gigabytes(double bytes) { return fmt::format("{:.2f}", bytes / (1 << 30)); }
-
-Nanoseconds thread_cpu_time() {
-  timespec now{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return Nanoseconds(now.tv_sec * 1'000'000'000 + now.tv_nsec);
-}
 
 }  // namespace
 

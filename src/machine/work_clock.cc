@@ -4,10 +4,12 @@
 
 namespace weft {
 
-double thread_cpu_seconds() {
+Nanoseconds thread_cpu_time() {
   timespec now{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+  return Nanoseconds(static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec);
 }
+
+double thread_cpu_seconds() { return seconds(thread_cpu_time()); }
 
 }  // namespace weft

@@ -2,9 +2,12 @@
 // measured against this clock, which stands still while another program has the core.
 #pragma once
 
+#include "base/units.h"
+
 namespace weft {
 
-// CPU time of the calling thread so far, in seconds.
+// CPU time of the calling thread so far.
+Nanoseconds thread_cpu_time();
 double thread_cpu_seconds();
 
 class WorkClock {

@@ -1,15 +1,9 @@
 #include "train/phase_clock.h"
 
-#include <time.h>
+#include "machine/work_clock.h"
 
 namespace weft {
 namespace {
-
-double thread_cpu_seconds() {
-  timespec now{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
 
 bool computes(Phase phase) { return phase == Phase::kForward || phase == Phase::kBackward; }
 

@@ -1,26 +1,19 @@
 #include "comm/virtual/virtual_world.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
 #include <mutex>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "comm/thread/thread_world.h"
+#include "machine/work_clock.h"
 
 namespace weft {
 namespace {
-
-std::int64_t thread_cpu_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
-}
 
 // Messages from one rank to another on one channel, in the order in which they were posted.
 struct Lane {
@@ -67,14 +60,14 @@ struct VirtualWorld {
 // A rank's clock, in nanoseconds since its start. Runs while the rank computes.
 class RankClock {
  public:
-  RankClock() : cpu_mark_ns_(thread_cpu_ns()) {}
+  RankClock() : cpu_mark_ns_(thread_cpu_time().value()) {}
   std::int64_t read() {
-    const std::int64_t cpu_ns = thread_cpu_ns();
+    const std::int64_t cpu_ns = thread_cpu_time().value();
     now_ns_ += cpu_ns - std::exchange(cpu_mark_ns_, cpu_ns);
     return now_ns_;
   }
   // What the thread did since the last read() was not the rank's work.
-  void skip() { cpu_mark_ns_ = thread_cpu_ns(); }
+  void skip() { cpu_mark_ns_ = thread_cpu_time().value(); }
   // Returns how far.
   std::int64_t put_forward_to(std::int64_t at_ns) {
     const std::int64_t before_ns = std::exchange(now_ns_, std::max(now_ns_, at_ns));

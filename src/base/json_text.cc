@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstddef>
 
 namespace weft {
@@ -50,6 +51,10 @@ std::string json_string(std::string_view text) {
     text.remove_prefix(size == 0 ? 1 : size);
   }
   return out + '"';
+}
+
+std::string json_number(double value) {
+  return std::isfinite(value) ? fmt::format("{}", value) : "null";
 }
 
 }  // namespace weft

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "base/json_text.h"
 
@@ -12,28 +13,9 @@ namespace {
 // Of all device time, above which an idle share is worth a line.
 constexpr double kWorthSaying = 0.05;
 
-struct Share {
-  const char* key;
-  const char* title;
-  double IdleSplit::* value;
-};
-constexpr std::array<Share, 7> kShares{
-    {{"compute", "compute", &IdleSplit::compute},
-     {"exposed_exchange", "exch", &IdleSplit::exposed_exchange},
-     {"exposed_offload", "offl", &IdleSplit::exposed_offload},
-     {"data_parallel_bubble", "dp idle", &IdleSplit::data_parallel_bubble},
-     {"pipeline_bubble", "pp idle", &IdleSplit::pipeline_bubble},
-     {"reduction", "reduce", &IdleSplit::reduction},
-     {"optimizer", "optim", &IdleSplit::optimizer}}};
-struct Sent {
-  const char* key;
-  double LinkBytes::* value;
-};
-constexpr std::array<Sent, 5> kSent{{{"node_exchange", &LinkBytes::node_exchange},
-                                     {"nic_exchange", &LinkBytes::nic_exchange},
-                                     {"node_reduction", &LinkBytes::node_reduction},
-                                     {"nic_reduction", &LinkBytes::nic_reduction},
-                                     {"host_copies", &LinkBytes::host_copies}}};
+// Columns of the table, in the order of kShareNames.
+constexpr std::array<std::string_view, kShareNames.size()> kShareTitles{
+    "compute", "exch", "offl", "dp idle", "pp idle", "reduce", "optim"};
 
 std::string gigabytes(double bytes) { return fmt::format("{:.1f} GB", bytes / 1e9); }
 
@@ -44,8 +26,8 @@ nlohmann::ordered_json json_of(const StrategyOutlook& outlook) {
   json["tokens_per_second"] = outlook.tokens_per_second;
   json["mfu"] = outlook.mfu;
   json["device_hours_per_billion_tokens"] = outlook.device_hours_per_billion_tokens;
-  for (const Share& share : kShares) json["split"][share.key] = outlook.split.*share.value;
-  for (const Sent& sent : kSent) json["bytes"][sent.key] = outlook.bytes.*sent.value;
+  for (const ShareName& share : kShareNames) json["split"][share.key] = outlook.split.*share.member;
+  for (const SentName& sent : kSentNames) json["bytes"][sent.key] = outlook.bytes.*sent.member;
   json["peak_bytes"] = outlook.peak_bytes;
   json["fits"] = outlook.fits;
   return json;
@@ -75,13 +57,14 @@ void print_head(const CaseOutlook& outlook) {
 
 std::string split_columns(const IdleSplit& split) {
   std::string text;
-  for (const Share& share : kShares) text += fmt::format(" {:>7.1f}", 100 * (split.*share.value));
+  for (const ShareName& share : kShareNames)
+    text += fmt::format(" {:>7.1f}", 100 * (split.*share.member));
   return text;
 }
 
 std::string split_titles() {
   std::string text;
-  for (const Share& share : kShares) text += fmt::format(" {:>7}", share.title);
+  for (const std::string_view title : kShareTitles) text += fmt::format(" {:>7}", title);
   return text;
 }
 
@@ -136,9 +119,9 @@ void StrategyOutlook::add(const StepOutlook& step) {
   mfu += step.mfu * step.step_s;
   device_hours_per_billion_tokens +=
       step.device_hours_per_billion_tokens * static_cast<double>(step.timeline.tokens);
-  for (const Share& share : kShares)
-    split.*share.value += step.timeline.split.*share.value * step.step_s;
-  for (const Sent& sent : kSent) bytes.*sent.value += step.timeline.bytes.*sent.value;
+  for (const ShareName& share : kShareNames)
+    split.*share.member += step.timeline.split.*share.member * step.step_s;
+  for (const SentName& sent : kSentNames) bytes.*sent.member += step.timeline.bytes.*sent.member;
   peak_bytes = std::max(peak_bytes, step.peak_bytes);
   fits = fits && step.fits;
 }
@@ -149,8 +132,8 @@ void StrategyOutlook::finish() {
   device_hours_per_billion_tokens /= tokens_per_second;
   tokens_per_second /= step_s;
   mfu /= step_s;
-  for (const Share& share : kShares) split.*share.value /= step_s;
-  for (const Sent& sent : kSent) bytes.*sent.value /= steps;
+  for (const ShareName& share : kShareNames) split.*share.member /= step_s;
+  for (const SentName& sent : kSentNames) bytes.*sent.member /= steps;
   step_s /= steps;
 }
 
@@ -234,8 +217,8 @@ std::string case_json(const CaseOutlook& outlook) {
 std::string outlook_csv_header(const std::vector<std::string>& sweep_keys) {
   std::string text = joined(sweep_keys, "{},");
   text += "strategy,step_s,tokens_per_second,mfu,device_hours_per_billion_tokens";
-  for (const Share& share : kShares) text += fmt::format(",{}", share.key);
-  for (const Sent& sent : kSent) text += fmt::format(",{}_bytes", sent.key);
+  for (const ShareName& share : kShareNames) text += fmt::format(",{}", share.key);
+  for (const SentName& sent : kSentNames) text += fmt::format(",{}_bytes", sent.key);
   return text + ",peak_bytes,fits";
 }
 
@@ -245,8 +228,10 @@ std::string outlook_csv(const std::vector<std::string>& sweep_values,
   text +=
       fmt::format("{},{:.6f},{:.1f},{:.5f},{:.3f}", outlook.strategy, outlook.step_s,
                   outlook.tokens_per_second, outlook.mfu, outlook.device_hours_per_billion_tokens);
-  for (const Share& share : kShares) text += fmt::format(",{:.5f}", outlook.split.*share.value);
-  for (const Sent& sent : kSent) text += fmt::format(",{:.0f}", outlook.bytes.*sent.value);
+  for (const ShareName& share : kShareNames)
+    text += fmt::format(",{:.5f}", outlook.split.*share.member);
+  for (const SentName& sent : kSentNames)
+    text += fmt::format(",{:.0f}", outlook.bytes.*sent.member);
   return text + fmt::format(",{:.0f},{}", outlook.peak_bytes, outlook.fits);
 }
 

@@ -92,11 +92,6 @@ StepPlan decode_payload(ByteReader& reader, std::uint32_t version) {
   return plan;
 }
 
-// JSON has no infinity and no NaN.
-std::string number(double value) {
-  return std::isfinite(value) ? fmt::format("{}", value) : "null";
-}
-
 // Writes "[", the items on a line each, "]".
 template <class Items, class WriteItem>
 void write_list(std::ostream& out, const Items& items, const WriteItem& write_item) {
@@ -112,7 +107,7 @@ void write_list(std::ostream& out, const Items& items, const WriteItem& write_it
 
 void write_micro_batch_json(std::ostream& out, const MicroBatch& micro_batch) {
   fmt::print(out, R"({{"slot_idx": {}, "offload_ratio": {}, "tokens": {}, "pieces": [)",
-             micro_batch.slot_idx, number(micro_batch.offload_ratio), micro_batch.tokens());
+             micro_batch.slot_idx, json_number(micro_batch.offload_ratio), micro_batch.tokens());
   std::string_view separator;
   for (const Piece& piece : micro_batch.pieces) {
     fmt::print(out, R"({}{{"sequence_idx": {}, "group_idx": {}, "begin": {}, "end": {}}})",
@@ -157,7 +152,7 @@ void write_plan_json(std::ostream& out, const StepPlan& plan, std::string_view m
              version_of(plan), plan_hash(plan).hex(), plan.step, plan.seed,
              json_string(plan.strategy), plan.num_ranks, plan.capacity, plan.num_layers,
              plan.pipeline_stages, to_string(plan.weighting), fmt::join(plan.rank_capacity, ", "),
-             plan.num_slots, plan.makespan, plan.lower_bound, number(plan.gap()));
+             plan.num_slots, plan.makespan, plan.lower_bound, json_number(plan.gap()));
   write_list(out, plan.sequences, [&](const SequenceSpec& sequence) {
     fmt::print(out, R"({{"id": {}, "tokens": {}, "num_targets": {}}})", sequence.id,
                sequence.tokens, sequence.num_targets);

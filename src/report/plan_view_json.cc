@@ -1,7 +1,6 @@
 #include <fmt/ranges.h>
 
 #include "base/json_text.h"
-#include "report/json_number.h"
 #include "report/plan_view.h"
 
 namespace weft {

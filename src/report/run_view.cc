@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json_text.h"
-#include "report/json_number.h"
 
 namespace weft {
 namespace {

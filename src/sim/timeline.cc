@@ -17,27 +17,6 @@ constexpr std::int64_t kMostStages = 1 << 10;
 constexpr std::int64_t kMostTime = std::int64_t{1} << 62;
 constexpr std::size_t kEventNumbers = 7;
 
-struct Share {
-  const char* key;
-  double IdleSplit::* value;
-};
-constexpr std::array<Share, 7> kShares{{{"compute", &IdleSplit::compute},
-                                        {"exposed_exchange", &IdleSplit::exposed_exchange},
-                                        {"exposed_offload", &IdleSplit::exposed_offload},
-                                        {"data_parallel_bubble", &IdleSplit::data_parallel_bubble},
-                                        {"pipeline_bubble", &IdleSplit::pipeline_bubble},
-                                        {"reduction", &IdleSplit::reduction},
-                                        {"optimizer", &IdleSplit::optimizer}}};
-struct Sent {
-  const char* key;
-  double LinkBytes::* value;
-};
-constexpr std::array<Sent, 5> kSent{{{"node_exchange", &LinkBytes::node_exchange},
-                                     {"nic_exchange", &LinkBytes::nic_exchange},
-                                     {"node_reduction", &LinkBytes::node_reduction},
-                                     {"nic_reduction", &LinkBytes::nic_reduction},
-                                     {"host_copies", &LinkBytes::host_copies}}};
-
 // For messages: whatever bytes the file's strings hold.
 std::string text_of(const nlohmann::ordered_json& json) {
   return json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
@@ -52,7 +31,7 @@ void read_members(const nlohmann::ordered_json& json, const std::string& where, 
   std::vector<std::string> keys;
   for (const auto& entry : table) keys.emplace_back(entry.key);
   fields.check_keys(keys, keys);
-  for (const auto& entry : table) value.*entry.value = fields.number(entry.key);
+  for (const auto& entry : table) value.*entry.member = fields.number(entry.key);
 }
 
 TimelineEvent read_event(const nlohmann::ordered_json& row, const std::string& where,
@@ -112,11 +91,11 @@ void write_head(FileWriter& out, const Timeline& timeline) {
       timeline.step_time));
   const auto members = [&](const char* name, const auto& table, const auto& value) {
     nlohmann::ordered_json json;
-    for (const auto& entry : table) json[entry.key] = value.*entry.value;
+    for (const auto& entry : table) json[entry.key] = value.*entry.member;
     out.write(fmt::format("\"{}\":{},\n", name, json.dump()));
   };
-  members("split", kShares, timeline.split);
-  members("bytes", kSent, timeline.bytes);
+  members("split", kShareNames, timeline.split);
+  members("bytes", kSentNames, timeline.bytes);
   out.write(fmt::format("\"peak_bytes\":{},\n", nlohmann::json(timeline.peak_bytes).dump()));
   out.write(fmt::format("\"activities\":{},\n", nlohmann::json(kActivityNames).dump()));
 }
@@ -163,8 +142,8 @@ Timeline load_timeline(const std::filesystem::path& path) {
   timeline.step_time = Nanoseconds(fields.count("step_time_ns", 0, kMostTime));
   timeline.micro_batches_time =
       Nanoseconds(fields.count("micro_batches_time_ns", 0, timeline.step_time.value()));
-  read_members(json["split"], where + ": \"split\"", kShares, timeline.split);
-  read_members(json["bytes"], where + ": \"bytes\"", kSent, timeline.bytes);
+  read_members(json["split"], where + ": \"split\"", kShareNames, timeline.split);
+  read_members(json["bytes"], where + ": \"bytes\"", kSentNames, timeline.bytes);
   WEFT_USER_CHECK(json["activities"] == nlohmann::ordered_json(kActivityNames),
                   "{}: \"activities\" is {}, expected [{}]", where, text_of(json["activities"]),
                   fmt::join(kActivityNames, ", "));

@@ -62,6 +62,29 @@ struct LinkBytes {
   friend bool operator==(const LinkBytes&, const LinkBytes&) = default;
 };
 
+// Names of the members in every output.
+struct ShareName {
+  const char* key;
+  double IdleSplit::* member;
+};
+inline constexpr std::array<ShareName, 7> kShareNames{
+    {{"compute", &IdleSplit::compute},
+     {"exposed_exchange", &IdleSplit::exposed_exchange},
+     {"exposed_offload", &IdleSplit::exposed_offload},
+     {"data_parallel_bubble", &IdleSplit::data_parallel_bubble},
+     {"pipeline_bubble", &IdleSplit::pipeline_bubble},
+     {"reduction", &IdleSplit::reduction},
+     {"optimizer", &IdleSplit::optimizer}}};
+struct SentName {
+  const char* key;
+  double LinkBytes::* member;
+};
+inline constexpr std::array<SentName, 5> kSentNames{{{"node_exchange", &LinkBytes::node_exchange},
+                                                     {"nic_exchange", &LinkBytes::nic_exchange},
+                                                     {"node_reduction", &LinkBytes::node_reduction},
+                                                     {"nic_reduction", &LinkBytes::nic_reduction},
+                                                     {"host_copies", &LinkBytes::host_copies}}};
+
 struct Timeline {
   std::string strategy;
   std::string cost;  // name of the cost model

@@ -4,16 +4,13 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/json_text.h"
+
 namespace weft {
 namespace {
 
 // printf shows the sign bit of a NaN; it means nothing.
 double unsigned_nan(double value) { return std::isnan(value) ? std::abs(value) : value; }
-
-// Shortest text that reads back to the same double; JSON has no NaN or infinity.
-std::string number(double value) {
-  return std::isfinite(value) ? fmt::format("{}", value) : "null";
-}
 
 }  // namespace
 
@@ -72,22 +69,23 @@ std::string to_json_line(const StepMetrics& m) {
   std::string line = fmt::format(
       R"({{"schema":"weft.metrics.v1","step":{},"loss":{},"grad_norm":{},"lr":{},"tokens":{},"target_tokens":{},)"
       R"("padded_tokens":{},"tokens_per_s":{},"mfu":{},)",
-      m.step, number(m.loss), number(m.grad_norm), number(m.lr), m.tokens, m.target_tokens,
-      m.padded_tokens, number(m.tokens_per_s), number(m.mfu));
+      m.step, json_number(m.loss), json_number(m.grad_norm), json_number(m.lr), m.tokens,
+      m.target_tokens, m.padded_tokens, json_number(m.tokens_per_s), json_number(m.mfu));
   line += fmt::format(
       R"("step_s":{},"plan_s":{},"data_s":{},"forward_s":{},"backward_s":{},"exchange_s":{},"offload_s":{},)"
       R"("reduce_s":{},"optimizer_s":{},)",
-      number(t.step_s), number(t[Phase::kPlan]), number(t[Phase::kData]),
-      number(t[Phase::kForward]), number(t[Phase::kBackward]), number(t[Phase::kExchange]),
-      number(t[Phase::kOffload]), number(t[Phase::kReduce]), number(t[Phase::kOptimizer]));
+      json_number(t.step_s), json_number(t[Phase::kPlan]), json_number(t[Phase::kData]),
+      json_number(t[Phase::kForward]), json_number(t[Phase::kBackward]),
+      json_number(t[Phase::kExchange]), json_number(t[Phase::kOffload]),
+      json_number(t[Phase::kReduce]), json_number(t[Phase::kOptimizer]));
   line += fmt::format(
       R"("imbalance":{},"slowest_rank":{},"gap":{},"predicted_s":{},"exchange_bytes":{},"offload_bytes":{},"peak_bytes":{},)"
       R"("predicted_peak_bytes":{},"resident_bytes":{},)"
       R"("data_allocations":{},"forward_allocations":{},"backward_allocations":{},"other_allocations":{},)"
       R"("sharded_sequences":{},"max_degree":{},"skipped_steps":{},"dropped_sequences":{},"plan_hash":"{}",)"
       R"("resumed_at":{}}})",
-      number(m.imbalance), m.slowest_rank, number(m.gap), number(m.predicted_s), m.exchange_bytes,
-      m.offload_bytes, m.peak_bytes, m.predicted_peak_bytes, m.resident_bytes,
+      json_number(m.imbalance), m.slowest_rank, json_number(m.gap), json_number(m.predicted_s),
+      m.exchange_bytes, m.offload_bytes, m.peak_bytes, m.predicted_peak_bytes, m.resident_bytes,
       allocations(Phase::kData), allocations(Phase::kForward), allocations(Phase::kBackward),
       other_allocations, m.sharded_sequences, m.max_degree, m.skipped_steps, m.dropped_sequences,
       m.plan_hash.hex(), m.resumed_at ? std::to_string(*m.resumed_at) : "null");

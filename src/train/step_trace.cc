@@ -5,6 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "base/chrome_trace.h"
 #include "base/error.h"
 #include "comm/gather_text.h"
 
@@ -14,19 +15,17 @@ namespace {
 static_assert(std::is_trivially_copyable_v<KindTotals>);
 constexpr std::size_t kTotalsBytes = sizeof(RankTrace::kinds) + sizeof(double);
 
-double microseconds(std::int64_t nanoseconds) { return 1e-3 * static_cast<double>(nanoseconds); }
-
-// One complete event ("ph": "X") of the trace event format; names are words of Weft's own, so
-// nothing needs escaping.
 void append_event(const Operation& operation, Rank rank, std::string& text) {
   if (!text.empty()) text += ",\n";
-  fmt::format_to(std::back_inserter(text), R"({{"name":"{}{}{}","cat":"{}","ph":"X",)",
-                 operation.name, operation.pass.empty() ? "" : " ", operation.pass,
-                 kOperationKindNames[static_cast<std::size_t>(operation.kind)]);
-  fmt::format_to(std::back_inserter(text), R"("ts":{:.3f},"dur":{:.3f},"pid":{},"tid":0,)",
-                 microseconds(operation.start_ns), microseconds(operation.duration_ns), rank);
-  fmt::format_to(std::back_inserter(text), R"("args":{{"layer":{},"own_us":{:.3f},"flops":{}}}}})",
-                 operation.layer, microseconds(operation.own_ns()), operation.flops);
+  text += chrome_event(
+      {.name =
+           fmt::format("{}{}{}", operation.name, operation.pass.empty() ? "" : " ", operation.pass),
+       .category = kOperationKindNames[static_cast<std::size_t>(operation.kind)],
+       .process = rank.value(),
+       .start_ns = operation.start_ns,
+       .duration_ns = operation.duration_ns,
+       .arguments = fmt::format(R"("layer":{},"own_us":{:.3f},"flops":{})", operation.layer,
+                                1e-3 * static_cast<double>(operation.own_ns()), operation.flops)});
 }
 
 // Totals as bytes, then the events: one text for each rank.
@@ -84,9 +83,8 @@ std::string chrome_trace(std::span<const RankTrace> ranks, std::int64_t step) {
   std::string text = fmt::format(
       "{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"step\":{}}},\"traceEvents\":[", step);
   for (std::size_t r = 0; r < ranks.size(); ++r) {
-    fmt::format_to(std::back_inserter(text),
-                   R"({}{{"name":"process_name","ph":"M","pid":{},"args":{{"name":"rank {}"}}}})",
-                   r == 0 ? "\n" : ",\n", r, r);
+    text += (r == 0 ? "\n" : ",\n") +
+            chrome_process_name(static_cast<std::int64_t>(r), fmt::format("rank {}", r));
     if (!ranks[r].events.empty()) text += ",\n" + ranks[r].events;
   }
   return text + "\n]}\n";

@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <limits>
+
+#include "base/chrome_trace.h"
+
 namespace weft {
 namespace {
 
@@ -41,6 +46,30 @@ TEST(JsonString, ReplacesBytesThatAreNoCodePoint) {
     for (std::size_t i = 0; i < text.size(); ++i) expected += kReplaced;
     EXPECT_EQ(json_string(text), expected + "\"");
   }
+}
+
+TEST(JsonNumber, ReadsBackExactlyAndIsNullForWhatJsonCannotSay) {
+  for (const double value : {0.0, -1.5, 1.0 / 3, 1e300, 5e-324}) {
+    EXPECT_EQ(std::strtod(json_number(value).c_str(), nullptr), value);
+  }
+  const double inf = std::numeric_limits<double>::infinity();
+  for (const double value : {inf, -inf, inf - inf}) EXPECT_EQ(json_number(value), "null");
+}
+
+TEST(ChromeTrace, EventsAreObjectsWithTimesInMicrosecondsAndEscapedNames) {
+  EXPECT_EQ(chrome_event({.name = "a \"b\"",
+                          .category = "c",
+                          .process = 2,
+                          .thread = 3,
+                          .start_ns = 1'500,
+                          .duration_ns = 2'000'000,
+                          .arguments = R"("slot":7)"}),
+            R"({"name":"a \"b\"","cat":"c","ph":"X","ts":1.500,"dur":2000.000,)"
+            R"("pid":2,"tid":3,"args":{"slot":7}})");
+  EXPECT_EQ(chrome_process_name(1, "rank 1"),
+            R"({"name":"process_name","ph":"M","pid":1,"args":{"name":"rank 1"}})");
+  EXPECT_EQ(chrome_thread_name(1, 2, "stage\n2"),
+            R"({"name":"thread_name","ph":"M","pid":1,"tid":2,"args":{"name":"stage\u000a2"}})");
 }
 
 }  // namespace

@@ -125,10 +125,13 @@ class VirtualCommunicator final : public Communicator {
     for (const SendOp& send : sends) {
       const Lane lane{self, static_cast<std::int32_t>(send.to.value()), channel};
       const bool to_self = lane.to == self;
-      const std::int64_t left_ns = posted_ns + (to_self ? 0 : world_.send_ns(send.bytes));
-      sent_ns = std::max(sent_ns, left_ns);
-      world_.arrivals.set(lane, num_sent_[lane]++,
-                          left_ns + (to_self ? 0 : world_.link.latency.count()));
+      if (to_self) {
+        world_.arrivals.set(lane, num_sent_[lane]++, posted_ns);
+        continue;
+      }
+      link_free_ns_ = std::max(link_free_ns_, posted_ns) + world_.send_ns(send.bytes);
+      sent_ns = std::max(sent_ns, link_free_ns_);
+      world_.arrivals.set(lane, num_sent_[lane]++, link_free_ns_ + world_.link.latency.count());
     }
     auto transfer = std::make_unique<VirtualTransfer>(
         *this, channel, inner_.exchange(channel, label, sends, recvs));
@@ -165,6 +168,7 @@ class VirtualCommunicator final : public Communicator {
   VirtualWorld& world_;
   Communicator& inner_;
   mutable RankClock clock_;  // reading it brings it up to date
+  std::int64_t link_free_ns_ = 0;
   std::array<std::int64_t, kNumChannels> blocked_ns_{};
   std::map<Lane, std::int64_t> num_sent_, num_received_;
 };

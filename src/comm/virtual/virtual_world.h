@@ -2,10 +2,11 @@
 // it had a core and a network link to itself. A machine of few cores measures what the real code
 // would take on N ranks.
 //
-// A rank's clock is advanced by the CPU time of its thread outside the communicator. A message sent
-// at time t arrives at t + latency + bytes / bandwidth, and its buffer is free again at
-// t + bytes / bandwidth; a message to oneself costs nothing. wait() puts the clock forward to the
-// latest of these. Ranks compute one at a time (whoever computes holds a baton and hands it on
+// A rank's clock is advanced by the CPU time of its thread outside the communicator. What a rank
+// sends leaves over its one link, a message after the other in the order in which they were posted:
+// a message that starts at time t has left, and its buffer is free, at t + bytes / bandwidth, and
+// it arrives latency later; a message to oneself costs nothing. wait() puts the clock forward to
+// the latest of these. Ranks compute one at a time (whoever computes holds a baton and hands it on
 // while it waits), so that shared caches, memory bandwidth and cores falsify nothing: compute on
 // one thread per rank, whatever else runs is not counted. Time spent asleep, in other threads or on
 // the disk is not counted either.

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+
+#include <array>
 #include <numeric>
 #include <vector>
 
@@ -59,6 +61,23 @@ TEST(VirtualRanks, AMessageTakesLatencyAndItsBytesOverTheBandwidth) {
     EXPECT_NEAR(seconds_of(comm.now()), 1 + 2, kCpuSlack_s);
     EXPECT_NEAR(1e-9 * static_cast<double>(comm.stats(Channel::kRing).blocked.value()), 3,
                 kCpuSlack_s);
+  });
+}
+
+TEST(VirtualRanks, MessagesOfARankShareItsOneLink) {
+  run_virtual_ranks({.num_ranks = 3, .link = kSlowLink}, [](Communicator& comm) {
+    if (comm.rank() != Rank(0)) {
+      std::vector<std::byte> buffer(1'000'000);
+      const RecvOp recv{Rank(0), buffer.data(), Bytes(1'000'000)};
+      comm.exchange(Channel::kReduce, {.operation = "test"}, {}, {&recv, 1}).wait();
+      EXPECT_NEAR(seconds_of(comm.now()), 1 + comm.rank().value(), kCpuSlack_s);
+      return;
+    }
+    const std::vector<std::byte> leaving(1'000'000);
+    const std::array sends{SendOp{Rank(1), leaving.data(), Bytes(1'000'000)},
+                           SendOp{Rank(2), leaving.data(), Bytes(1'000'000)}};
+    comm.exchange(Channel::kReduce, {.operation = "test"}, sends, {}).wait();
+    EXPECT_NEAR(seconds_of(comm.now()), 2, kCpuSlack_s) << "one after the other";
   });
 }
 

@@ -42,19 +42,20 @@ ProfileOptions make_options(const ProfileArguments& arguments,
       settle_threads(config, static_cast<std::int32_t>(config.train.ranks));
   const Tokens capacity =
       settle_capacity(config, memory_budget(config, threads), config.data.max_context);
-  return {.model = config.model,
-          .dtype = parse_dtype(config.train.dtype, "train.dtype"),
-          .attention = config.train.attention,
-          .recompute = parse_recompute(config.memory.recompute),
-          .threads_per_rank = threads,
+  return {.model = {.model = config.model,
+                    .dtype = parse_dtype(config.train.dtype, "train.dtype"),
+                    .attention = config.train.attention,
+                    .recompute = parse_recompute(config.memory.recompute),
+                    .threads = threads},
           .capacity = capacity,
+          .bucket_bytes = config.train.bucket_bytes,
           .seconds = arguments.seconds};
 }
 
 void print_batch(const ProfiledBatch& batch) {
-  fmt::print("{:>6} x {:<8}{:>12.2f} ms{:>12.2f} ms{:>6} runs\n", batch.num_sequences,
-             batch.tokens_each, 1e3 * batch.median.forward_s, 1e3 * batch.median.backward_s,
-             batch.num_runs);
+  fmt::print("{:>6} x {:<8}{:>5}{:>12.2f} ms{:>12.2f} ms{:>6} runs\n", batch.num_sequences,
+             batch.tokens_each, batch.degree, 1e3 * batch.median.forward_s,
+             1e3 * batch.median.backward_s, batch.num_runs);
   std::fflush(stdout);
 }
 
@@ -66,24 +67,39 @@ void print_fit(const Profile& profile) {
         "{:>17}{:>12.3f} ms{:>12.2f} GB/s\n", hop.tokens, 1e3 * hop.seconds,
         1e-9 * cost.kv_bytes_per_token * static_cast<double>(hop.tokens.value()) / hop.seconds);
   }
+  fmt::print("\nsum of gradients over ranks\n");
+  for (const ReductionSample& reduction : profile.reductions) {
+    fmt::print("{:>17}{:>12.3f} ms{:>12.2f} GB/s\n", format_bytes(reduction.sent),
+               1e3 * reduction.seconds,
+               1e-9 * static_cast<double>(reduction.sent.value()) / reduction.seconds);
+  }
   fmt::print(
       "\nper layer forward: {:.4g} ns a pair, {:.4g} ns a token, {:.4g} ns a micro-batch; backward "
       "{:.3f} times that\n"
+      "ring: {:.4g} ns a token and {:.4g} ns for each step after the first\n"
       "hop: {:.4g} ns a token and {:.4g} ns\n"
       "the fit is off by {:.1f} % (mean) and {:.1f} % (worst) for micro-batches, {:.1f} % and "
       "{:.1f} "
-      "% for hops\n",
+      "% for hops\n"
+      "end of a step: {:.4g} ns a byte sent and {:.4g} ns to sum gradients, {:.4g} ns a byte to "
+      "update\n",
       cost.attention_ns_per_pair, cost.linear_ns_per_token, cost.fixed_ns, cost.backward_ratio,
-      cost.hop_ns_per_token, cost.hop_fixed_ns, 100 * profile.compute_fit.mean_abs_error,
+      cost.ring_step_ns_per_token, cost.ring_step_fixed_ns, cost.hop_ns_per_token,
+      cost.hop_fixed_ns, 100 * profile.compute_fit.mean_abs_error,
       100 * profile.compute_fit.worst_abs_error, 100 * profile.hop_fit.mean_abs_error,
-      100 * profile.hop_fit.worst_abs_error);
+      100 * profile.hop_fit.worst_abs_error, cost.reduce_ns_per_byte, cost.reduce_fixed_ns,
+      cost.optimizer_ns_per_byte);
+  if (profile.batches.back().degree == 1)
+    fmt::print(
+        "rings are measured with one compute thread only: their further steps count as free\n");
 }
 
 void run_rank(const ProfileArguments& arguments, const ProfileOptions& options,
               Communicator& comm) {
-  set_compute_threads(options.threads_per_rank);
+  set_compute_threads(options.model.threads);
   const bool reports = comm.rank() == Rank(0);
-  if (reports) fmt::print("sequences x tokens    forward       backward\n");
+  if (reports)
+    fmt::print("sequences x tokens ranks    forward       backward   (tokens of a rank)\n");
   const Profile profile = profile_machine(options, comm, print_batch);
   if (!reports) return;
   print_fit(profile);
@@ -97,7 +113,7 @@ void check_writable(const std::filesystem::path& path) { const AtomicFile droppe
 void run_profile(const ProfileArguments& arguments, const std::vector<std::string>& rest) {
   const ProfileOptions options = make_options(arguments, rest);
   check_writable(arguments.out);
-  prepare_process(options.threads_per_rank);
+  prepare_process(options.model.threads);
   const auto body = [&](Communicator& comm) { run_rank(arguments, options, comm); };
   const LaunchPlace place = find_launch_place([](const char* name) { return std::getenv(name); });
   if (arguments.link.given()) {

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "cli/paper_report.h"
 #include "cli/simulate_input.h"
+#include "cli/simulate_measured.h"
 #include "cli/simulate_report.h"
 #include "plan/planner.h"
 
@@ -94,12 +95,17 @@ void simulate_sweep(const SimulateFlags& flags, const OutputFlags& output) {
   }
 }
 
-void check_flags(const SimulateFlags& flags, const OutputFlags& output) {
-  WEFT_USER_CHECK(!flags.model.empty(), "simulate: --model is missing (or give --paper)");
-  WEFT_USER_CHECK(!flags.cluster.empty(), "simulate: --cluster is missing");
+void check_sources(const SimulateFlags& flags) {
   WEFT_USER_CHECK(!flags.sequences.workload.empty() || !flags.sequences.lengths.empty() ||
                       !flags.sequences.corpus.empty(),
                   "simulate: give one of --workload, --lengths and --corpus");
+}
+
+void check_flags(const SimulateFlags& flags, const OutputFlags& output) {
+  WEFT_USER_CHECK(!flags.model.empty(),
+                  "simulate: --model is missing (or give --cost alone, or --paper)");
+  WEFT_USER_CHECK(!flags.cluster.empty(), "simulate: --cluster is missing");
+  check_sources(flags);
   WEFT_USER_CHECK(!output.is_json || !output.is_csv, "simulate: give one of --json and --csv");
   WEFT_USER_CHECK(!output.is_json || flags.sweep.empty(),
                   "simulate: --sweep prints a table or --csv, not --json");
@@ -126,11 +132,25 @@ void check_paper_flags(const SimulateFlags& flags, const OutputFlags& output) {
                   "with it");
 }
 
+void run_measured(const SimulateFlags& flags, const OutputFlags& output) {
+  WEFT_USER_CHECK(!output.is_csv && output.timeline.empty() && output.trace.empty(),
+                  "simulate: --csv, --timeline and --trace need --model and --cluster as well");
+  check_sources(flags);
+  const std::vector<MeasuredStep> steps = simulate_measured(flags);
+  if (output.is_json) {
+    fmt::print("{}\n", measured_json(flags, steps));
+  } else {
+    print_measured(flags, steps);
+  }
+}
+
 void run_simulate(const SimulateFlags& flags, const OutputFlags& output) {
   if (output.is_paper) {
     check_paper_flags(flags, output);
     return run_paper(flags.num_batches == 0 ? kPaperSteps : flags.num_batches, output.is_json);
   }
+  if (flags.model.empty() && flags.cluster.empty() && !flags.cost.empty())
+    return run_measured(flags, output);
   check_flags(flags, output);
   if (!flags.sweep.empty()) return simulate_sweep(flags, output);
   const CaseOutlook outlook = simulate_case(flags, output);

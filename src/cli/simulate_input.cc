@@ -205,7 +205,8 @@ void add_simulate_flags(CLI::App& simulate, SimulateFlags& flags) {
       ->type_name("X");
   simulate
       .add_option("--cost", flags.cost,
-                  "Cost file measured on the cluster's devices (default: from the shapes)")
+                  "Cost file measured on the cluster's devices (default: from the shapes); without "
+                  "--model and --cluster, of weft profile's own model and machine")
       ->type_name("FILE");
   simulate
       .add_option("--strategy", flags.strategy,

@@ -22,17 +22,23 @@ struct Coefficient {
   bool is_optional = false;
 };
 
-constexpr std::array<Coefficient, 10> kCoefficients{{
+constexpr std::array<Coefficient, 16> kCoefficients{{
     {"attention_ns_per_pair", &CostModel::attention_ns_per_pair},
     {"linear_ns_per_token", &CostModel::linear_ns_per_token},
     {"fixed_ns", &CostModel::fixed_ns},
     {"hop_ns_per_token", &CostModel::hop_ns_per_token},
     {"hop_fixed_ns", &CostModel::hop_fixed_ns},
     {"backward_ratio", &CostModel::backward_ratio},
+    {"ring_step_ns_per_token", &CostModel::ring_step_ns_per_token, true},
+    {"ring_step_fixed_ns", &CostModel::ring_step_fixed_ns, true},
     {"kv_bytes_per_token", &CostModel::kv_bytes_per_token, true},
     {"activation_bytes_per_token", &CostModel::activation_bytes_per_token, true},
     {"offload_bytes_per_second", &CostModel::offload_bytes_per_second, true},
     {"host_bytes_per_rank", &CostModel::host_bytes_per_rank, true},
+    {"gradient_bytes", &CostModel::gradient_bytes, true},
+    {"reduce_ns_per_byte", &CostModel::reduce_ns_per_byte, true},
+    {"reduce_fixed_ns", &CostModel::reduce_fixed_ns, true},
+    {"optimizer_ns_per_byte", &CostModel::optimizer_ns_per_byte, true},
 }};
 
 void check_keys(const JsonFields& fields) {
@@ -81,7 +87,7 @@ void save_cost_model(const std::filesystem::path& path, const CostModel& cost) {
   json["source"] = cost.source;
   json["num_layers"] = cost.num_layers;
   for (const Coefficient& coefficient : kCoefficients) {
-    // Terms of offload that are not known are left out, as in files from before there were any.
+    // Terms that are not known are left out, as in files from before there were any.
     const double value = cost.*coefficient.value;
     if (value == CostModel().*coefficient.value && value == 0 && coefficient.is_optional) continue;
     json[coefficient.key] = value;

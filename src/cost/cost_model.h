@@ -2,10 +2,10 @@
 // made explicit).
 //
 // A micro-batch costs, per layer and forward: the sum over its pieces of (a * work + b * tokens),
-// plus c once, plus the exchange that compute cannot hide; the backward pass costs `backward_ratio`
-// times that. `work` counts causal (query, key) pairs that the rank computes. Results are rounded
-// to int64 nanoseconds; the file is built without floating-point contraction, so every CPU decides
-// alike.
+// plus what a ring of D ranks adds in each of its D - 1 further steps, plus c once, plus the
+// exchange that compute cannot hide; the backward pass costs `backward_ratio` times that. `work`
+// counts causal (query, key) pairs that the rank computes. Results are rounded to int64
+// nanoseconds; the file is built without floating-point contraction, so every CPU decides alike.
 #pragma once
 
 #include <cstdint>
@@ -24,15 +24,24 @@ struct CostModel {
   double attention_ns_per_pair = 0;  // a: one (query, key) pair, all heads, one layer forward
   double linear_ns_per_token = 0;    // b: everything that grows with tokens, one layer forward
   double fixed_ns = 0;               // c: once per micro-batch and layer forward, not divided by D
-  double hop_ns_per_token = 0;       // one ring hop, per token of K and V sent
-  double hop_fixed_ns = 0;           // one ring hop, whatever its size
-  double backward_ratio = 2;         // backward time / forward time
+  // A further step of a ring beyond its first: queries are read again and results merged, per token
+  // of this rank's share, and once.
+  double ring_step_ns_per_token = 0;
+  double ring_step_fixed_ns = 0;
+  double hop_ns_per_token = 0;  // one ring hop, per token of K and V sent
+  double hop_fixed_ns = 0;      // one ring hop, whatever its size
+  double backward_ratio = 2;    // backward time / forward time
   // K and V of one token in one layer, for counting bytes; 8 heads of 128 elements of 2 bytes.
   double kv_bytes_per_token = 4096;
   // For plans that offload activations (docs/planner.md "Offload"); 0: the file does not say.
   double activation_bytes_per_token = 0;  // kept between forward and backward, one token and layer
   double offload_bytes_per_second = 0;    // device to host or back, the slower of the two
   double host_bytes_per_rank = 0;         // host memory for offloaded activations; 0: no limit
+  // For the end of a step (docs/cost.md "The end of a step"); 0: the file does not say.
+  double gradient_bytes = 0;      // of all parameters
+  double reduce_ns_per_byte = 0;  // gradients summed over ranks, per byte that leaves a rank
+  double reduce_fixed_ns = 0;
+  double optimizer_ns_per_byte = 0;  // of gradients: zeroed, measured, parameters updated
   friend bool operator==(const CostModel&, const CostModel&) = default;
 };
 

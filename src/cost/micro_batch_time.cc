@@ -13,9 +13,17 @@ double exchange_ns(const CostModel& cost, std::int32_t degree, Tokens largest_me
   return static_cast<double>(degree - 1) * hop;
 }
 
+double attention_ns(const CostModel& cost, const RingShare& share) {
+  const double pairs = cost.attention_ns_per_pair * static_cast<double>(share.work);
+  if (share.degree <= 1) return pairs;
+  const double step = cost.ring_step_fixed_ns +
+                      cost.ring_step_ns_per_token * static_cast<double>(share.tokens.value());
+  return pairs + static_cast<double>(share.degree - 1) * step;
+}
+
 double exposed_exchange_ns(const CostModel& cost, const RingShare& share, double speed) {
   if (share.degree <= 1) return 0;
-  const double attention = cost.attention_ns_per_pair * static_cast<double>(share.work) / speed;
+  const double attention = attention_ns(cost, share) / speed;
   const double hidden =
       attention * static_cast<double>(share.degree - 1) / static_cast<double>(share.degree);
   return std::max(0.0, exchange_ns(cost, share.degree, share.largest_member) - hidden);
@@ -68,7 +76,7 @@ double layer_forward_time_ns(const CostModel& cost, std::span<const RingShare> s
   double compute = cost.fixed_ns;
   double exposed = 0;
   for (const RingShare& share : shares) {
-    compute += cost.attention_ns_per_pair * static_cast<double>(share.work) +
+    compute += attention_ns(cost, share) +
                cost.linear_ns_per_token * static_cast<double>(share.tokens.value());
     exposed += exposed_exchange_ns(cost, share, speed);
   }

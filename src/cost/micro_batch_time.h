@@ -1,11 +1,12 @@
 // The time of one micro-batch on one rank (design section 3 "Time"; ByteScale Eq. 3 with the
 // exchange explicit).
 //
-// Per layer forward: sum over the shares of (a * work + b * tokens), plus c once, both divided by
-// the rank's speed, plus for each ring the exchange that its own attention cannot hide.
-// K and V pieces make D-1 hops while attention runs D ring steps; the first D-1 of them hide the
-// hops. All of it is multiplied by num_layers * (1 + backward_ratio) and rounded up, so that a sum
-// of micro-batch times is never below the sum of the exact ones: lower bounds need that.
+// Per layer forward: sum over the shares of (a * work + b * tokens), plus for a ring of D ranks D -
+// 1 further steps, plus c once, all divided by the rank's speed, plus for each ring the exchange
+// that its own attention cannot hide. K and V pieces make D-1 hops while attention runs D ring
+// steps; the first D-1 of them hide the hops. All of it is multiplied by num_layers * (1 +
+// backward_ratio) and rounded up, so that a sum of micro-batch times is never below the sum of the
+// exact ones: lower bounds need that.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +28,9 @@ struct RingShare {
 
 // (D-1) hops, each as long as the largest member's K and V need: one layer forward.
 double exchange_ns(const CostModel& cost, std::int32_t degree, Tokens largest_member);
+
+// One layer's attention of this share on a rank of speed 1, its further ring steps included.
+double attention_ns(const CostModel& cost, const RingShare& share);
 
 // Part of exchange_ns that the attention of this share cannot hide on a rank of this speed.
 double exposed_exchange_ns(const CostModel& cost, const RingShare& share, double speed);

@@ -91,8 +91,8 @@ CostModel cost_from_shape(const ModelShape& model, const ClusterDescription& clu
   const double head = head_flops_per_token(model) / real(model.num_layers);
   // As many dense FLOPs as take the same time.
   const double slowed = 2 * expert_weights(model) * (1 / setup.mixture_share - 1);
-  const double gemm_ns = (layer_flops_per_token(model) + head + slowed) /
-                         (peak * cluster.gemm_share) * kNsPerSecond;
+  const double gemm_ns =
+      (layer_flops_per_token(model) + head + slowed) / (peak * cluster.gemm_share) * kNsPerSecond;
   const bool is_one_node = setup.mesh.num_ranks * setup.mesh.tensor <= cluster.devices_per_node;
   const HopCost hop =
       is_one_node ? node_hop(model, cluster, setup) : nic_hop(model, cluster, setup);

@@ -33,10 +33,9 @@ AloneTime alone_time(const CostModel& cost, Tokens tokens, std::int32_t degree) 
                         .tokens = largest,
                         .degree = degree,
                         .largest_member = largest};
-  const double attention = cost.attention_ns_per_pair * static_cast<double>(share.work);
   return {
       .degree = degree,
-      .attention = all_layers(cost, attention),
+      .attention = all_layers(cost, attention_ns(cost, share)),
       .linear = all_layers(cost, cost.linear_ns_per_token * static_cast<double>(largest.value())),
       .fixed = all_layers(cost, cost.fixed_ns),
       .exchange = all_layers(cost, exchange_ns(cost, degree, largest)),

@@ -92,15 +92,14 @@ void SlotTimes::add_parts(std::span<const RingShare> shares, std::span<const std
   for (std::size_t i = 0; i < shares.size(); ++i) {
     const RingShare& share = shares[i];
     const auto tokens = static_cast<double>(share.tokens.value());
-    compute += cost.attention_ns_per_pair * static_cast<double>(share.work) +
-               cost.linear_ns_per_token * tokens;
+    const double attention = attention_ns(cost, share);
+    compute += attention + cost.linear_ns_per_token * tokens;
     if (rings[i] == kNoRing) continue;
     RingRoute& route = routes_[at(rings[i])];
-    const double attention = cost.attention_ns_per_pair * static_cast<double>(share.work) / speed;
     const double exchange = exchange_over(cost, input_.links, !route.sender_nodes.empty(), share);
     parts_.push_back({.ring = rings[i],
                       .exchange_ns = exchange,
-                      .hidden_ns = attention * static_cast<double>(share.degree - 1) /
+                      .hidden_ns = attention / speed * static_cast<double>(share.degree - 1) /
                                    static_cast<double>(share.degree)});
     route.tokens += tokens;
     const std::span<const Rank> ring = shares_.ranks_of(rings[i]);

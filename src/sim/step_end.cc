@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace weft {
 namespace {
@@ -29,6 +30,21 @@ Collective collective(double bytes, const StepEndSpec& spec, double per_node, do
 Nanoseconds rounded_up(double ns) { return Nanoseconds(static_cast<std::int64_t>(std::ceil(ns))); }
 
 }  // namespace
+
+// The trainer sums in two halves, each of which sends its (N - 1) / N of the bytes, and updates all
+// parameters on every rank.
+StepEndSpec measured_step_end(const CostModel& cost, std::int32_t num_ranks) {
+  StepEndSpec spec;
+  if (cost.gradient_bytes <= 0) return spec;
+  spec.gradient_bytes = spec.weight_bytes = spec.optimizer_bytes = cost.gradient_bytes;
+  spec.memory_bytes_per_second =
+      cost.optimizer_ns_per_byte > 0 ? 2e9 / cost.optimizer_ns_per_byte : 0;
+  spec.node_bytes_per_second = cost.reduce_ns_per_byte > 0
+                                   ? 1e9 / cost.reduce_ns_per_byte
+                                   : std::numeric_limits<double>::infinity();
+  spec.node_latency_ns = num_ranks > 1 ? cost.reduce_fixed_ns / 2 / (num_ranks - 1) : 0;
+  return spec;
+}
 
 StepEnd step_end(const StepEndSpec& spec, std::int32_t num_ranks, std::int32_t ranks_per_node) {
   StepEnd end;

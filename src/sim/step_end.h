@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "base/units.h"
+#include "cost/cost_model.h"
 
 namespace weft {
 
@@ -31,6 +32,10 @@ struct StepEnd {
   double node_bytes = 0;  // sent by one device inside its node, both collectives
   double nic_bytes = 0;   // and out of it
 };
+
+// Of a measured cost (docs/cost.md "The end of a step") on ranks with one link each; no gradients
+// where the cost does not say.
+StepEndSpec measured_step_end(const CostModel& cost, std::int32_t num_ranks);
 
 // For `num_ranks` ranks, `ranks_per_node` of them on a node.
 StepEnd step_end(const StepEndSpec& spec, std::int32_t num_ranks, std::int32_t ranks_per_node);

@@ -1,39 +1,27 @@
-// Profile: what a micro-batch and a ring hop cost on this machine, measured with the trainer's own
-// code and fitted to the cost model that plans are made by (cost/cost_fit.h).
+// Profile: what a micro-batch, a ring hop and the end of a step cost on this machine, measured with
+// the trainer's own code and fitted to the cost model that plans are made by (cost/cost_fit.h).
 //
 // Rank 0 runs forward and backward of micro-batches of whole random sequences, long ones and packs,
-// up to `capacity` tokens; then ranks 0 and 1 exchange K and V of several sizes, both ways at once
-// as in a ring. One compute thread is timed by its CPU time, so a shared machine falsifies little;
-// several by wall time.
+// up to `capacity` tokens, and of parts of sequences that a ring shares (train/timed_model.h), then
+// the optimizer; then ranks 0 and 1 exchange K and V of several sizes, both ways at once as in a
+// ring, and sum gradients. One compute thread is timed by its CPU time, so a shared machine
+// falsifies little; several by wall time, and then without rings.
 #pragma once
 
 #include <functional>
-#include <string>
 #include <vector>
 
 #include "comm/communicator.h"
 #include "cost/cost_fit.h"
-#include "memory/recompute.h"
-#include "model/model_config.h"
-#include "tensor/tensor.h"
+#include "train/timed_model.h"
 
 namespace weft {
 
 struct ProfileOptions {
-  ModelConfig model;
-  at::ScalarType dtype = at::kFloat;
-  std::string attention = "blocked";
-  Recompute recompute = Recompute::kNone;
-  std::int32_t threads_per_rank = 1;
+  TimedModelOptions model;
   Tokens capacity = Tokens(4096);
-  double seconds = 60;  // about, for the micro-batches; each runs at least once beside its warm-up
-};
-
-struct ProfiledBatch {
-  std::int64_t num_sequences = 1;
-  Tokens tokens_each{};
-  std::int64_t num_runs = 0;
-  MicroBatchSample median = {};
+  Bytes bucket_bytes{};  // of a gradient reduction, as train.bucket_bytes
+  double seconds = 60;   // about, for the micro-batches; each runs at least once beside its warm-up
 };
 
 struct Profile {
@@ -42,10 +30,12 @@ struct Profile {
   FitQuality compute_fit;
   std::vector<HopSample> hops;  // medians
   FitQuality hop_fit;
+  std::vector<ReductionSample> reductions;  // medians
+  FitQuality reduction_fit;
 };
 
-// Shapes of the micro-batches that are run for a capacity, the largest first.
-std::vector<ProfiledBatch> profile_shapes(Tokens capacity);
+// Shapes of the micro-batches that are run for a capacity, the largest first, rings last.
+std::vector<ProfiledBatch> profile_shapes(Tokens capacity, bool with_rings);
 
 // Collective over at least two ranks; the result is rank 0's, empty elsewhere. `on_batch` may be
 // empty.

@@ -51,17 +51,35 @@ class Measuring(unittest.TestCase):
         self.assertIn("the fit is off by", result.stdout)
         fitted = json.loads(cost.read_text())
         self.assertEqual(fitted["num_layers"], 2)
-        self.assertGreater(fitted["linear_ns_per_token"], 0)
+        self.assertGreater(fitted["linear_ns_per_token"] + fitted["fixed_ns"], 0)
         self.assertGreater(fitted["hop_ns_per_token"] + fitted["hop_fixed_ns"], 0)
-        _, trained = self.train("profiled", "--ranks", "2", "--plan.cost", cost)
+        self.assertGreater(fitted.get("reduce_ns_per_byte", 0) + fitted.get("reduce_fixed_ns", 0), 0)
+        self.assertGreater(fitted["optimizer_ns_per_byte"], 0)
+        out, trained = self.train("profiled", "--virtual-ranks", "3", "--plan.cost", cost, "--plan.capacity", "256")
         self.assertEqual(trained.returncode, 0, trained.stderr)
         self.assertIn("cost model measured", trained.stdout)
+        self.simulator_predicts_the_same_steps(out, cost)
         self.refused(self.runs.weft("profile", "--config", self.config), "--out")
         self.refused(self.runs.weft("profile", "--config", self.config, "--out", cost, "--model.hiden_size", "8"),
                      "hidden_size")
         nowhere = self.runs.weft("profile", "--config", self.config, "--out", self.runs.folder / "no" / "cost.json")
         self.refused(nowhere, "no/cost.json")
         self.assertNotIn("runs", nowhere.stdout)  # nothing was measured first
+
+    def simulator_predicts_the_same_steps(self, out, cost):
+        """Same plans, same times of their micro-batches, same bytes round rings, from the cost file alone."""
+        simulated = self.runs.weft("simulate", "--cost", cost, "--ranks", "3", "--capacity", "256", "--corpus", self.runs.corpus,
+                                   "--global-batch-tokens", "1024", "--max-context", "512", "--over-long", "split",
+                                   "--strategy", "hdp", "--batches", "3", "--json")
+        self.assertEqual(simulated.returncode, 0, simulated.stderr)
+        steps = json.loads(simulated.stdout)["steps"]
+        trained = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+        self.assertEqual(len(steps), len(trained))
+        self.assertGreater(max(step["exchange_bytes"] for step in steps), 0)
+        for predicted, measured in zip(steps, trained):
+            self.assertEqual(predicted["exchange_bytes"], measured["exchange_bytes"])
+            self.assertAlmostEqual(predicted["micro_batches_s"], measured["predicted_s"], places=9)
+            self.assertGreater(predicted["step_s"], predicted["micro_batches_s"])
 
     def test_virtual_ranks_train_the_losses_of_threads_and_slow_links_show(self):
         threads, result = self.train("threads", "--ranks", "4", "--plan.capacity", "128")

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "cost/reference_cost.h"
 #include "plan/planner.h"
 #include "sim/timeline.h"
 
@@ -154,6 +155,54 @@ TEST_F(SimulateCommandTest, StepsAreMeansOverBatches) {
     return json["strategies"][0]["step_s"].get<double>();
   };
   EXPECT_NEAR(step(both), (step(one) + step(two)) / 2, 1e-9);
+}
+
+TEST_F(SimulateCommandTest, AMeasuredCostAloneGivesStepsWithTheirEnd) {
+  CostModel cost = reference_cost_7b();
+  cost.gradient_bytes = 1e9;
+  cost.reduce_ns_per_byte = 0.01;
+  cost.optimizer_ns_per_byte = 0.02;
+  save_cost_model(at("cost.json"), cost);
+  const std::vector<std::string> flags{"--cost",
+                                       at("cost.json"),
+                                       "--ranks",
+                                       "8",
+                                       "--capacity",
+                                       "8K",
+                                       "--workload",
+                                       "github",
+                                       "--context",
+                                       "32K",
+                                       "--global-batch-tokens",
+                                       "256K",
+                                       "--batches",
+                                       "2"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), flags.begin(), flags.end());
+    return more;
+  };
+  const auto json = nlohmann::json::parse(run(with({"--json", "--strategy", "hdp"})));
+  ASSERT_EQ(json["steps"].size(), 2U);
+  for (const auto& step : json["steps"]) {
+    EXPECT_NEAR(step["step_s"].get<double>() - step["micro_batches_s"].get<double>(),
+                0.01 * 2 * 7 / 8 + 0.02, 1e-6);
+    EXPECT_NEAR(step["reduction_bytes"].get<double>(), 8 * 2e9 * 7 / 8, 1);
+  }
+  const std::string table = run(with({}));
+  for (const std::string& strategy : strategy_names()) EXPECT_THAT(table, HasSubstr(strategy));
+  EXPECT_LT(table.find("\nhdp "), table.find("\nstatic "));
+  for (const auto& [flag, value] :
+       std::vector<std::pair<std::string, std::string>>{{"--tp", "2"},
+                                                        {"--recompute", "full"},
+                                                        {"--link-scale", "0.5"},
+                                                        {"--sweep", "pp=1,2"}}) {
+    try {
+      run(with({flag, value}));
+      ADD_FAILURE() << flag;
+    } catch (const UserError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(flag + " needs --model and --cluster"));
+    }
+  }
 }
 
 TEST_F(SimulateCommandTest, WrongInputIsNamed) {

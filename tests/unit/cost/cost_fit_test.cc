@@ -13,6 +13,7 @@ namespace {
 // Times of a made-up machine: a, b, c per layer forward in seconds, backward `ratio` times that.
 struct Machine {
   double a = 3e-10, b = 2e-6, c = 4e-5, ratio = 2.25;
+  double ring_token = 7e-7, ring_step = 2e-5;
   int layers = 6;
 
   MicroBatchSample sample(std::int64_t count, std::int64_t length, double factor = 1) const {
@@ -23,6 +24,19 @@ struct Machine {
             .work = work,
             .forward_s = factor * layers * layer,
             .backward_s = factor * layers * ratio * layer};
+  }
+  // The share of one of `degree` ranks that hold so many tokens of a sequence each.
+  MicroBatchSample ring_sample(std::int32_t degree, std::int64_t tokens_each) const {
+    const auto tokens = static_cast<double>(tokens_each);
+    const std::int64_t length = degree * tokens_each;
+    const std::int64_t work = length * (length + 1) / 2 / degree;
+    const double layer = a * static_cast<double>(work) + b * tokens + c +
+                         (degree - 1) * (ring_token * tokens + ring_step);
+    return {.tokens = Tokens(tokens_each),
+            .work = work,
+            .ring_steps = degree - 1,
+            .forward_s = layers * layer,
+            .backward_s = layers * ratio * layer};
   }
   std::vector<MicroBatchSample> grid() const {
     std::vector<MicroBatchSample> samples;
@@ -54,6 +68,37 @@ TEST(CostFit, FindsTheCoefficientsThatMadeTheTimes) {
     EXPECT_LT(quality.worst_abs_error, 1e-6);
     EXPECT_EQ(quality.relative_errors.size(), machine.grid().size());
   }
+}
+
+TEST(CostFit, FindsWhatTheFurtherStepsOfARingAdd) {
+  const Machine machine;
+  std::vector<MicroBatchSample> samples = machine.grid();
+  CostModel cost = machine.cost();
+  fit_compute(samples, cost);
+  EXPECT_EQ(cost.ring_step_ns_per_token, 0) << "no sample of a ring";
+  for (const std::int32_t degree : {2, 3, 8}) {
+    for (const std::int64_t tokens : {64, 1024, 8192})
+      samples.push_back(machine.ring_sample(degree, tokens));
+  }
+  EXPECT_LT(fit_compute(samples, cost).worst_abs_error, 1e-6);
+  expect_coefficients(cost, machine, 1e-6);
+  EXPECT_NEAR(cost.ring_step_ns_per_token, 1e9 * machine.ring_token, 1e-3);
+  EXPECT_NEAR(cost.ring_step_fixed_ns, 1e9 * machine.ring_step, 1e-1);
+}
+
+TEST(CostFit, RingsThatAreFasterThanTheirPairsAndTokensLeaveTheOtherTermsAlone) {
+  Machine machine;
+  machine.ring_token = -1e-7;
+  machine.ring_step = 0;
+  std::vector<MicroBatchSample> samples = machine.grid();
+  for (const std::int64_t tokens : {64, 1024, 8192})
+    samples.push_back(machine.ring_sample(4, tokens));
+  CostModel cost = machine.cost();
+  const FitQuality quality = fit_compute(samples, cost);
+  expect_coefficients(cost, machine, 1e-6);
+  EXPECT_EQ(cost.ring_step_ns_per_token, 0);
+  EXPECT_EQ(cost.ring_step_fixed_ns, 0);
+  EXPECT_GT(quality.worst_abs_error, 1e-3) << "and the quality says so";
 }
 
 TEST(CostFit, NoiseMovesTheCoefficientsLittleAndShowsInTheQuality) {
@@ -101,6 +146,18 @@ TEST(CostFit, FindsAHopsTwoCoefficients) {
   EXPECT_LT(fit_hop(samples, cost).worst_abs_error, 1e-9);
   EXPECT_NEAR(cost.hop_fixed_ns, 2e4, 1e-3);
   EXPECT_NEAR(cost.hop_ns_per_token, 300, 1e-5);
+}
+
+TEST(CostFit, FindsAReductionsTwoCoefficients) {
+  std::vector<ReductionSample> samples;
+  for (const std::int64_t bytes : {1 << 12, 1 << 18, 1 << 24}) {
+    samples.push_back({Bytes(bytes), 1e-4 + 8e-10 * static_cast<double>(bytes)});
+  }
+  CostModel cost;
+  EXPECT_LT(fit_reduction(samples, cost).worst_abs_error, 1e-9);
+  EXPECT_NEAR(cost.reduce_fixed_ns, 1e5, 1e-2);
+  EXPECT_NEAR(cost.reduce_ns_per_byte, 0.8, 1e-8);
+  EXPECT_THROW(fit_reduction(std::vector(3, samples.front()), cost), UserError);
 }
 
 TEST(CostFit, RefusesWhatCannotBeFitted) {

@@ -57,6 +57,21 @@ TEST_F(CostFile, TermsOfOffloadMayBeLeftOutAndAreReadBackWhereTheyAreStated) {
   EXPECT_EQ(shipped, cost);
 }
 
+TEST_F(CostFile, MeasuredTermsAreWrittenWhereTheyAreKnownAndReadBack) {
+  CostModel cost = reference_cost_7b();
+  save_cost_model(path_, cost);
+  for (const char* key : {"ring_step", "gradient_bytes", "reduce_", "optimizer_"})
+    EXPECT_EQ(read_text_file(path_).find(key), std::string::npos) << key;
+  cost.ring_step_ns_per_token = 850.5;
+  cost.ring_step_fixed_ns = 2e4;
+  cost.gradient_bytes = 1.6e6;
+  cost.reduce_ns_per_byte = 1.2;
+  cost.reduce_fixed_ns = 1.5e5;
+  cost.optimizer_ns_per_byte = 0.2;
+  save_cost_model(path_, cost);
+  EXPECT_EQ(load_cost_model(path_), cost);
+}
+
 TEST_F(CostFile, ReferenceGivesTheTimesOfTheCaseStudy) {
   const CostModel cost = reference_cost_7b();
   EXPECT_NEAR(cost.linear_ns_per_token * 8192, 9.5e6, 1);

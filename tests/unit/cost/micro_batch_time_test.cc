@@ -40,6 +40,20 @@ TEST(MicroBatchTime, AttentionOfAllButTheLastRingStepHidesTheExchange) {
   EXPECT_EQ(exposed_exchange_ns(hand_cost(), share, 1.0), 0);
 }
 
+TEST(MicroBatchTime, FurtherRingStepsCostTheirOwnAndHideTheExchangeToo) {
+  CostModel cost = hand_cost();
+  cost.ring_step_ns_per_token = 4;
+  cost.ring_step_fixed_ns = 11;
+  const RingShare whole{.work = 9, .tokens = Tokens(4)};
+  EXPECT_EQ(attention_ns(cost, whole), 18) << "no ring, no further steps";
+  // 3 ranks: 2 further steps of 11 + 4 * 4 = 27 ns; 18 + 54 ns of attention hide 48 of 34 ns.
+  const RingShare share{.work = 9, .tokens = Tokens(4), .degree = 3, .largest_member = Tokens(4)};
+  EXPECT_EQ(attention_ns(cost, share), 18 + 54);
+  EXPECT_EQ(exposed_exchange_ns(cost, share, 1.0), 0);
+  EXPECT_EQ(exposed_exchange_ns(cost, share, 2.0), 34 - 24);
+  EXPECT_EQ(micro_batch_time(cost, std::vector{share}, 1.0), Nanoseconds(18 + 54 + 40 + 7));
+}
+
 TEST(MicroBatchTime, OneSharesAttentionDoesNotHideAnothersExchange) {
   const RingShare heavy{.work = 1000, .tokens = Tokens(4)};
   const RingShare shared{.work = 0, .tokens = Tokens(1), .degree = 2, .largest_member = Tokens(1)};

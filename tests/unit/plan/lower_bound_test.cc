@@ -37,6 +37,8 @@ CostModel random_cost(const RandomStream& random) {
   cost.fixed_ns *= kScales[random.below(2, 5)];
   cost.hop_ns_per_token *= kScales[random.below(3, 5)];
   cost.hop_fixed_ns *= kScales[random.below(4, 5)];
+  cost.ring_step_ns_per_token = kScales[random.below(7, 5)];
+  cost.ring_step_fixed_ns = 3 * kScales[random.below(8, 5)];
   cost.num_layers = static_cast<std::int32_t>(1 + random.below(5, 3));
   cost.backward_ratio = 2.5 * static_cast<double>(random.below(6, 2));
   return cost;

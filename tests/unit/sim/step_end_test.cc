@@ -32,6 +32,28 @@ TEST(StepEnd, BetweenNodesEveryDeviceSendsItsPart) {
   EXPECT_EQ(end.nic_bytes, 1.5e9 / 8 * 0.75);
 }
 
+TEST(StepEnd, OfAMeasuredCostIsWhatTheTrainerSendsAndUpdates) {
+  CostModel cost;
+  EXPECT_EQ(measured_step_end(cost, 4).gradient_bytes, 0) << "the cost does not say";
+  cost.gradient_bytes = 3e6;
+  cost.reduce_ns_per_byte = 2;
+  cost.reduce_fixed_ns = 6000;
+  cost.optimizer_ns_per_byte = 0.5;
+  for (const std::int32_t ranks : {2, 3, 7, 32}) {
+    const StepEnd end = step_end(measured_step_end(cost, ranks), ranks, ranks);
+    const double sent = 2 * 3e6 * (ranks - 1) / ranks;
+    EXPECT_NEAR(end.node_bytes, sent, 1e-3);
+    EXPECT_NEAR(static_cast<double>((end.reduce_scatter + end.all_gather).value()), 2 * sent + 6000,
+                2);
+    EXPECT_EQ(end.optimizer, Nanoseconds(1'500'000));
+  }
+  cost.reduce_ns_per_byte = 0;  // lost beside the fixed part
+  EXPECT_EQ(step_end(measured_step_end(cost, 4), 4, 4).reduce_scatter, Nanoseconds(3000));
+  const StepEnd alone = step_end(measured_step_end(cost, 1), 1, 1);
+  EXPECT_EQ(alone.reduce_scatter, 0_ns);
+  EXPECT_EQ(alone.optimizer, Nanoseconds(1'500'000));
+}
+
 TEST(StepEnd, OneRankOrNoGradientsReduceNothing) {
   const StepEnd alone = step_end(round_spec(), 1, 8);
   EXPECT_EQ(alone.reduce_scatter, 0_ns);

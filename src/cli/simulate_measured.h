@@ -1,0 +1,25 @@
+// weft simulate with nothing but a measured cost file: steps of the model and the machine that weft
+// profile timed, on any number of such ranks.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/simulate_input.h"
+#include "sim/timeline.h"
+
+namespace weft {
+
+struct MeasuredStep {
+  std::string strategy;
+  Timeline timeline;  // without events
+};
+
+// Every strategy, every step. UserError names a flag that needs --model and --cluster.
+std::vector<MeasuredStep> simulate_measured(const SimulateFlags& flags);
+
+void print_measured(const SimulateFlags& flags, const std::vector<MeasuredStep>& steps);
+// One object: "steps" holds what each step of each strategy takes.
+std::string measured_json(const SimulateFlags& flags, const std::vector<MeasuredStep>& steps);
+
+}  // namespace weft

@@ -17,7 +17,8 @@ import time
 
 BASELINES = pathlib.Path(__file__).resolve().parent / "baselines"
 PROGRAMS = [["bench_machine"], ["bench_attention"], ["bench_plan"], ["bench_comm"], ["bench_comm", "--mpi"],
-            ["bench_step"], ["bench_offload"]]
+            ["bench_step"], ["bench_offload"], ["links_bench.py"]]
+TOOLS = pathlib.Path(__file__).resolve().parents[1] / "tools"
 MPIRUN = ["mpirun", "-n", "2", "--oversubscribe", "--bind-to", "none"]
 MPI_ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 KNOWN = {"name", "value", "unit", "better", "samples", "min", "p50", "max", "limit", "limit_name", "share"}
@@ -34,6 +35,8 @@ def yields_when_idle():
 
 
 def command_of(folder, program):
+    if program[0].endswith(".py"):  # drives programs of the build
+        return [sys.executable, str(TOOLS / program[0]), str(folder.parent)]
     return [str(folder / program[0]), *program[1:]]
 
 
@@ -41,7 +44,8 @@ def list_rows(folder, prefixes):
     """[(program, [row names])] of those programs that this build has and that have a chosen row."""
     found = []
     for program in PROGRAMS:
-        if not (folder / program[0]).exists():
+        needed = folder.parent / "weft-engine" if program[0].endswith(".py") else folder / program[0]
+        if not needed.exists():
             continue
         if "--mpi" in program and not shutil.which("mpirun"):
             continue

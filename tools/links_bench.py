@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""Rows `links/...` of ./run bench: two hosts (network namespaces, one MPI rank and one core each) over a really shaped link.
+
+Usage: links_bench.py BUILD_DIR [--list] [NAME...]. For each speed of the link: `weft profile` over it, then the same steps
+trained under `static` (every sequence over both ranks) and under `hdp` (short ones whole), and both predicted by
+`weft simulate` from the cost file. The row `links/RATE/speedup` is hdp over static as measured; its limit is the predicted one.
+Prints one JSON object a line; where hosts cannot be made, a reason on stderr and no rows.
+"""
+
+import json
+import pathlib
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import two_hosts
+
+RATES = {"1gbit": "1gbit", "200mbit": "200mbit"}
+STRATEGIES = ("static", "hdp")
+STEPS, CONTEXT, CAPACITY, BATCH = 6, "8K", "4K", "32K"
+LIMIT_S = 400  # of one job
+CONFIG = """
+[model]
+vocab_size = 0
+num_layers = 2
+hidden_size = 128
+num_heads = 4
+num_kv_heads = 4
+head_dim = 32
+intermediate_size = 352
+tie_word_embeddings = true
+[data]
+corpus = "{corpus}"
+global_batch_tokens = "32K"
+max_context = "8K"
+over_long = "split"
+[plan]
+capacity = "4K"
+[train]
+out = "{out}"
+steps = {steps}
+"""
+
+
+def rows_of(rate):
+    return [f"links/{rate}/{name}" for name in (*STRATEGIES, "speedup")]
+
+
+def run(arguments):
+    done = subprocess.run([str(a) for a in arguments], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(map(str, arguments))}\n{done.stderr}")
+    return done.stdout
+
+
+def make_corpus(weft, folder):
+    rng = random.Random(1)
+    text = folder / "text.jsonl"
+    tokens = 0
+    with text.open("w") as lines:
+        while tokens < (STEPS + 1) * 32768:
+            length = int(min(8000, rng.lognormvariate(6.0, 1.4)) + 1)
+            tokens += length
+            lines.write(json.dumps({"text": "".join(rng.choice("abcdefgh ") for _ in range(length))}) + "\n")
+    run([weft, "corpus", "build", "--out", folder / "corpus", text])
+    config = folder / "links.toml"
+    config.write_text(CONFIG.format(corpus=folder / "corpus", out=folder / "out", steps=STEPS))
+    return config
+
+
+class Links:
+    def __init__(self, build, folder, hosts, rate):
+        self.weft, self.engine = build / "weft", build / "weft-engine"
+        self.folder, self.hosts, self.rate = folder, hosts, rate
+        self.config, self.cost = folder / "links.toml", folder / f"{rate}.json"
+        hosts.shape(RATES[rate])
+
+    def job(self, *arguments):
+        job = self.hosts.start([self.engine, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        try:
+            said, _ = job.communicate(timeout=LIMIT_S)
+        except subprocess.TimeoutExpired:
+            job.terminate()
+            raise SystemExit(f"{arguments[0]} over {self.rate} has not ended within {LIMIT_S} s") from None
+        if job.returncode != 0:
+            raise SystemExit(f"{' '.join(map(str, arguments))}\n{said}")
+
+    def profile(self):
+        self.job("profile", "--config", self.config, "--out", self.cost, "--seconds", "15")
+
+    def measured(self, strategy):
+        """Seconds of every step but the first, which touches fresh memory."""
+        out = self.folder / f"{self.rate}-{strategy}"
+        self.job("train", "--config", self.config, "--train.out", out, "--plan.strategy", strategy, "--plan.cost", self.cost)
+        return [json.loads(line)["step_s"] for line in (out / "metrics.jsonl").read_text().splitlines()][1:]
+
+    def predicted(self, strategy):
+        steps = json.loads(run(
+            [self.weft, "simulate", "--cost", self.cost, "--ranks", "2", "--capacity", CAPACITY, "--corpus", self.folder / "corpus",
+             "--global-batch-tokens", BATCH, "--max-context", CONTEXT, "--over-long", "split", "--strategy", strategy,
+             "--batches", STEPS, "--json"]))["steps"]
+        return [step["step_s"] for step in steps][1:]
+
+    def rows(self):
+        self.profile()
+        measured, predicted = {}, {}
+        for strategy in STRATEGIES:
+            measured[strategy], predicted[strategy] = self.measured(strategy), self.predicted(strategy)
+            yield row(f"links/{self.rate}/{strategy}", "s", measured[strategy], "lower", statistics.mean(predicted[strategy]))
+        ratios = [a / b for a, b in zip(measured["static"], measured["hdp"])]
+        yield row(f"links/{self.rate}/speedup", "x", ratios, "higher",
+                  sum(predicted["static"]) / sum(predicted["hdp"]))
+
+
+def row(name, unit, samples, better, predicted):
+    middle = statistics.median(samples)
+    return {"name": name, "value": middle, "unit": unit, "better": better, "samples": len(samples), "min": min(samples),
+            "p50": middle, "max": max(samples), "limit": predicted, "limit_name": "predicted",
+            "share": middle / predicted}
+
+
+def main():
+    build, arguments = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2:]
+    prefixes = [argument for argument in arguments if argument != "--list"]
+    chosen = [rate for rate in RATES
+              if not prefixes or any(name.startswith(prefix) for prefix in prefixes for name in rows_of(rate))]
+    if "--list" in arguments:
+        print("\n".join(name for rate in chosen for name in rows_of(rate)))
+        return 0
+    try:
+        hosts = two_hosts.TwoHosts(one_core_each=True)
+    except two_hosts.NoHosts as reason:
+        print(f"links: {reason}", file=sys.stderr)
+        return 0
+    try:
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            make_corpus(build / "weft", folder)
+            for rate in chosen:
+                for one in Links(build, folder, hosts, rate).rows():
+                    print(json.dumps(one), flush=True)
+    except two_hosts.NoHosts as reason:
+        print(f"links: {reason}", file=sys.stderr)
+    finally:
+        hosts.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -135,10 +135,11 @@ SimulationCase simulation_case(const SimulateFlags& flags) {
     WEFT_USER_CHECK(
         result.capacity >= kCapacityStep,
         "simulate: '{}' leaves no memory for activations: {} of weights, gradients and optimizer "
-        "on each device of {}; raise --tp or --pp, try --recompute full, or state --capacity to "
-        "see it anyway",
+        "on each device of {}; raise --tp or --pp, {}or state --capacity to see it anyway",
         result.scenario.model.name, format_bytes(Bytes(static_cast<std::int64_t>(memory.states()))),
-        format_bytes(Bytes(static_cast<std::int64_t>(cluster.memory_bytes))));
+        format_bytes(Bytes(static_cast<std::int64_t>(cluster.memory_bytes))),
+        memory.states() < (1 - kMemoryReserve) * cluster.memory_bytes ? "try --recompute full, "
+                                                                      : "");
   }
   return result;
 }

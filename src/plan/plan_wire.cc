@@ -1,5 +1,6 @@
 #include "plan/plan_wire.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -24,9 +25,11 @@ Frame unwrap(std::span<const std::byte> bytes, std::string_view magic, Versions 
              std::string_view kind, const std::string& source) {
   ByteReader reader(bytes, source);
   std::string found;
-  for (std::size_t i = 0; i < kMagicBytes; ++i) found.push_back(reader.read<char>());
-  WEFT_USER_CHECK(found == magic, "{}: not a Weft {}: it does not start with '{}'", source, kind,
-                  magic);
+  for (std::size_t i = 0; i < std::min(kMagicBytes, bytes.size()); ++i)
+    found.push_back(reader.read<char>());
+  WEFT_USER_CHECK(
+      found.size() < kMagicBytes ? !found.empty() && magic.starts_with(found) : found == magic,
+      "{}: not a Weft {}: it does not start with '{}'", source, kind, magic);
   const auto found_version = reader.read<std::uint32_t>();
   WEFT_USER_CHECK(
       found_version <= versions.newest,

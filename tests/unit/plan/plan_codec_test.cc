@@ -254,6 +254,14 @@ TEST(PlanCodec, ADamagedCountNeverBecomesALargeAllocation) {
   EXPECT_THAT(refusal(bytes), HasSubstr("truncated"));
 }
 
+TEST(PlanCodec, AFileTooShortForItsMagicIsNoPlanUnlessItBeginsLikeOne) {
+  const std::vector<std::byte> whole = encode_plan(example_plan(3));
+  const std::vector<std::byte> text{std::byte{'h'}, std::byte{'i'}, std::byte{'\n'}};
+  EXPECT_THAT(refusal(text), HasSubstr("not a Weft plan"));
+  EXPECT_THAT(refusal({}), HasSubstr("not a Weft plan"));
+  EXPECT_THAT(refusal({whole.begin(), whole.begin() + 3}), HasSubstr("truncated"));
+}
+
 TEST(PlanCodec, ASavedPlanIsLoadedAndAnAbsentOneNamed) {
   const std::filesystem::path path =
       std::filesystem::path(testing::TempDir()) / "plan_codec_test.plan";

@@ -8,8 +8,9 @@ std::array<at::Tensor*, SavedLayer::kNumTensors> SavedLayer::tensors() {
 }
 
 Bytes SavedLayer::bytes() const {
+  SavedLayer same = *this;  // handles; a temporary in the loop's head would be gone in its body
   std::int64_t total = 0;
-  for (const at::Tensor* tensor : SavedLayer(*this).tensors()) {
+  for (const at::Tensor* tensor : same.tensors()) {
     if (tensor->defined()) total += static_cast<std::int64_t>(tensor->nbytes());
   }
   return Bytes(total);

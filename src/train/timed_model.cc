@@ -160,7 +160,9 @@ void TimedModel::time_ring(ProfiledBatch& batch, double limit_s) {
   constexpr VirtualLink kFreeLink{.bytes_per_second = 1e18, .latency = {}};
   std::vector<std::vector<Times>> runs(kMostRuns, std::vector<Times>(plan.ranks.size()));
   std::int64_t num_runs = kMostRuns;  // settled by rank 0 between two barriers
-  run_virtual_ranks({.num_ranks = batch.degree, .link = kFreeLink}, [&](Communicator& comm) {
+  const VirtualWorldOptions world{
+      .num_ranks = batch.degree, .link = kFreeLink, .wait_limit = std::chrono::hours(2)};
+  run_virtual_ranks(world, [&](Communicator& comm) {
     const RankBatch rank(plan, comm.rank(), source);
     Decoder decoder(options_.model, parameters_, *kernel_, {.recompute = options_.recompute});
     const RingContext ring{.comm = &comm};

@@ -72,7 +72,7 @@ bool check_same_plan(Communicator& comm, const PlanSlice& slice, bool stop_reque
 
 std::vector<RankMeasures> gather_measures(Communicator& comm, const RankMeasures& mine,
                                           std::int64_t step) {
-  constexpr std::size_t kFields = 2 * kNumPhases + 6;
+  constexpr std::size_t kFields = 2 * kNumPhases + 7;
   std::array<double, kFields> packed{};
   std::copy(mine.times.seconds.begin(), mine.times.seconds.end(), packed.begin());
   packed[kNumPhases] = mine.times.step_s;
@@ -81,8 +81,9 @@ std::vector<RankMeasures> gather_measures(Communicator& comm, const RankMeasures
   packed[kNumPhases + 3] = static_cast<double>(mine.peak_bytes.value());
   packed[kNumPhases + 4] = static_cast<double>(mine.resident_bytes.value());
   packed[kNumPhases + 5] = static_cast<double>(mine.offload_bytes.value());
+  packed[kNumPhases + 6] = static_cast<double>(mine.reduce_bytes.value());
   std::copy(mine.times.allocations.begin(), mine.times.allocations.end(),
-            packed.begin() + kNumPhases + 6);
+            packed.begin() + kNumPhases + 7);
   const auto all = gather_all<double>(comm, packed, {.operation = "step measures", .step = step});
   std::vector<RankMeasures> measures(static_cast<std::size_t>(comm.size()));
   for (std::size_t r = 0; r < measures.size(); ++r) {
@@ -94,7 +95,8 @@ std::vector<RankMeasures> gather_measures(Communicator& comm, const RankMeasures
     measures[r].peak_bytes = Bytes(static_cast<std::int64_t>(values[kNumPhases + 3]));
     measures[r].resident_bytes = Bytes(static_cast<std::int64_t>(values[kNumPhases + 4]));
     measures[r].offload_bytes = Bytes(static_cast<std::int64_t>(values[kNumPhases + 5]));
-    std::transform(values + kNumPhases + 6, values + kFields, measures[r].times.allocations.begin(),
+    measures[r].reduce_bytes = Bytes(static_cast<std::int64_t>(values[kNumPhases + 6]));
+    std::transform(values + kNumPhases + 7, values + kFields, measures[r].times.allocations.begin(),
                    [](double count) { return static_cast<std::int64_t>(count); });
   }
   return measures;
@@ -216,12 +218,14 @@ LoopEnd RankLoop::run() {
 }
 
 void RankLoop::run_step(PlannedStep& planned, Bytes ring_bytes_before) {
+  const Bytes reduce_bytes_before = comm_.stats(Channel::kReduce).bytes_sent;
   const StepOutcome outcome = position_.step == loop_.trace_step
                                   ? run_traced(planned.slice)
                                   : train_step(state_, planned.slice, clock_);
   const RankMeasures mine{
       .times = outcome.times,
       .exchange_bytes = comm_.stats(Channel::kRing).bytes_sent - ring_bytes_before,
+      .reduce_bytes = comm_.stats(Channel::kReduce).bytes_sent - reduce_bytes_before,
       .offload_bytes = state_.offloaded.bytes,
       .peak_bytes = memory_.peak(),
       .resident_bytes = std::max(Bytes(0), resident_size(system_text()) - loop_.resident_before)};

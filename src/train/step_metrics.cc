@@ -17,8 +17,8 @@ double unsigned_nan(double value) { return std::isnan(value) ? std::abs(value) :
 void merge_rank_measures(std::span<const RankMeasures> measures, StepMetrics& metrics) {
   const double count = static_cast<double>(measures.size());
   metrics.times = StepTimes();
-  metrics.exchange_bytes = metrics.offload_bytes = metrics.peak_bytes = metrics.resident_bytes =
-      Bytes();
+  metrics.exchange_bytes = metrics.reduce_bytes = metrics.offload_bytes = metrics.peak_bytes =
+      metrics.resident_bytes = Bytes();
   double most_busy_s = -1;
   for (std::size_t i = 0; i < measures.size(); ++i) {
     const RankMeasures& rank = measures[i];
@@ -29,6 +29,7 @@ void merge_rank_measures(std::span<const RankMeasures> measures, StepMetrics& me
     metrics.times.step_s += rank.times.step_s / count;
     metrics.times.busy_s += rank.times.busy_s / count;
     metrics.exchange_bytes += rank.exchange_bytes;
+    metrics.reduce_bytes += rank.reduce_bytes;
     metrics.offload_bytes += rank.offload_bytes;
     metrics.peak_bytes = std::max(metrics.peak_bytes, rank.peak_bytes);
     metrics.resident_bytes = std::max(metrics.resident_bytes, rank.resident_bytes);
@@ -79,16 +80,17 @@ std::string to_json_line(const StepMetrics& m) {
       json_number(t[Phase::kExchange]), json_number(t[Phase::kOffload]),
       json_number(t[Phase::kReduce]), json_number(t[Phase::kOptimizer]));
   line += fmt::format(
-      R"("imbalance":{},"slowest_rank":{},"gap":{},"predicted_s":{},"exchange_bytes":{},"offload_bytes":{},"peak_bytes":{},)"
+      R"("imbalance":{},"slowest_rank":{},"gap":{},"predicted_s":{},"exchange_bytes":{},"reduce_bytes":{},"offload_bytes":{},"peak_bytes":{},)"
       R"("predicted_peak_bytes":{},"resident_bytes":{},)"
       R"("data_allocations":{},"forward_allocations":{},"backward_allocations":{},"other_allocations":{},)"
       R"("sharded_sequences":{},"max_degree":{},"skipped_steps":{},"dropped_sequences":{},"plan_hash":"{}",)"
       R"("resumed_at":{}}})",
       json_number(m.imbalance), m.slowest_rank, json_number(m.gap), json_number(m.predicted_s),
-      m.exchange_bytes, m.offload_bytes, m.peak_bytes, m.predicted_peak_bytes, m.resident_bytes,
-      allocations(Phase::kData), allocations(Phase::kForward), allocations(Phase::kBackward),
-      other_allocations, m.sharded_sequences, m.max_degree, m.skipped_steps, m.dropped_sequences,
-      m.plan_hash.hex(), m.resumed_at ? std::to_string(*m.resumed_at) : "null");
+      m.exchange_bytes, m.reduce_bytes, m.offload_bytes, m.peak_bytes, m.predicted_peak_bytes,
+      m.resident_bytes, allocations(Phase::kData), allocations(Phase::kForward),
+      allocations(Phase::kBackward), other_allocations, m.sharded_sequences, m.max_degree,
+      m.skipped_steps, m.dropped_sequences, m.plan_hash.hex(),
+      m.resumed_at ? std::to_string(*m.resumed_at) : "null");
   return line;
 }
 

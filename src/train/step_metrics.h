@@ -30,6 +30,7 @@ struct StepMetrics {
   double gap = 0;              // (predicted makespan - lower bound) / lower bound
   double predicted_s = 0;      // predicted makespan
   Bytes exchange_bytes;        // sent on rings in this step, all ranks
+  Bytes reduce_bytes;          // sent to sum gradients in this step, all ranks
   Bytes offload_bytes;         // written to the tier in this step, all ranks
   Bytes peak_bytes;            // largest over ranks, counted by the tensor allocator
   Bytes predicted_peak_bytes;  // the same, predicted from the plan before the step
@@ -48,6 +49,7 @@ struct StepMetrics {
 struct RankMeasures {
   StepTimes times;
   Bytes exchange_bytes;
+  Bytes reduce_bytes;
   Bytes offload_bytes;
   Bytes peak_bytes;
   Bytes resident_bytes;

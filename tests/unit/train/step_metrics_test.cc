@@ -47,6 +47,7 @@ TEST(StepMetrics, TheJsonLineHasEveryDocumentedKeyOnce) {
                                          "gap",
                                          "predicted_s",
                                          "exchange_bytes",
+                                         "reduce_bytes",
                                          "offload_bytes",
                                          "peak_bytes",
                                          "predicted_peak_bytes",
@@ -84,6 +85,8 @@ TEST(StepMetrics, RankMeasuresMergeByMeanMaxAndSum) {
   ranks[1].times.busy_s = 3;
   ranks[0].exchange_bytes = 10_B;
   ranks[1].exchange_bytes = 20_B;
+  ranks[0].reduce_bytes = 1_B;
+  ranks[1].reduce_bytes = 2_B;
   ranks[0].offload_bytes = 3_B;
   ranks[1].offload_bytes = 4_B;
   ranks[0].peak_bytes = 7_B;
@@ -100,6 +103,7 @@ TEST(StepMetrics, RankMeasuresMergeByMeanMaxAndSum) {
   EXPECT_DOUBLE_EQ(metrics.imbalance, 1.5);
   EXPECT_EQ(metrics.slowest_rank, Rank(1));
   EXPECT_EQ(metrics.exchange_bytes, 30_B);
+  EXPECT_EQ(metrics.reduce_bytes, 3_B);
   EXPECT_EQ(metrics.offload_bytes, 7_B);
   EXPECT_EQ(metrics.peak_bytes, 7_B);
   EXPECT_EQ(metrics.resident_bytes, 9_B);

@@ -6,8 +6,9 @@
 
 Two length mixes of random text, both up to 8K tokens, 32K tokens a step. For each link a profile of its own; then each step
 but the first (which touches fresh memory) is measured on the ranks' own clocks and predicted by `weft simulate --cost`, which
-makes the same plans and sees nothing else. One Markdown row for each combination, then the errors' mean and worst. Measure on
-an idle machine: CPU time itself grows when other programs share the caches.
+makes the same plans and sees nothing else. The link `mpi` is two real ranks as MPI processes of this machine, profiled and
+timed by the wall clock. One Markdown row for each combination, then the errors' mean and worst. Measure on an idle machine:
+CPU time itself grows when other programs share the caches.
 """
 
 import argparse
@@ -45,6 +46,8 @@ out = "OUT"
 """
 # Other libraries' switches would make the profile and the run differ from what a user sees.
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("OPENBLAS_")}
+ENVIRONMENT.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+MPI = "mpi"
 
 
 def skewed(rng):
@@ -80,16 +83,27 @@ def make_corpus(weft, folder, mix, steps):
     return config
 
 
+def link_options(link):
+    bandwidth, latency = link.split(":")
+    return ["--link-bandwidth", bandwidth, "--link-latency", latency]
+
+
+def profile(weft, config, link, cost, seconds):
+    launcher = ["mpirun", "--bind-to", "none", "-n", "2"] if link == MPI else []
+    run(*launcher, weft, "profile", "--config", config, "--out", cost, "--seconds", seconds,
+        *([] if link == MPI else link_options(link)))
+
+
 class Case:
     def __init__(self, weft, folder, mix, link, ranks, cost, steps):
         self.weft, self.folder, self.mix, self.ranks, self.cost, self.steps = weft, folder, mix, ranks, cost, steps
-        bandwidth, latency = link.split(":")
-        self.link = ["--link-bandwidth", bandwidth, "--link-latency", latency]
+        self.link = link
 
     def measured(self, strategy):
-        out = self.folder / f"run-{self.mix}-{self.ranks}-{strategy}-{self.link[1]}"
+        out = self.folder / f"run-{self.mix}-{self.ranks}-{strategy}-{self.link.split(':')[0]}"
+        ranks = ["--launch", "mpi", "--ranks"] if self.link == MPI else [*link_options(self.link), "--virtual-ranks"]
         run(self.weft, "train", "--config", self.folder / f"{self.mix}.toml", "--train.out", out, "--train.steps", self.steps,
-            "--plan.strategy", strategy, "--plan.cost", self.cost, "--virtual-ranks", self.ranks, *self.link)
+            "--plan.strategy", strategy, "--plan.cost", self.cost, *ranks, self.ranks)
         return [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
 
     def predicted(self, strategy):
@@ -127,12 +141,10 @@ def main():
         configs = {mix: make_corpus(weft, folder, mix, arguments.steps) for mix in MIXES}
         for link in arguments.links.split(","):
             cost = folder / f"cost-{link.split(':')[0]}.json"
-            bandwidth, latency = link.split(":")
-            run(weft, "profile", "--config", configs["skewed"], "--out", cost, "--seconds", arguments.seconds,
-                "--link-bandwidth", bandwidth, "--link-latency", latency)
+            profile(weft, configs["skewed"], link, cost, arguments.seconds)
             for mix in MIXES:
                 for strategy in arguments.strategies.split(","):
-                    for ranks in map(int, arguments.ranks.split(",")):
+                    for ranks in [2] if link == MPI else map(int, arguments.ranks.split(",")):
                         rows = list(Case(weft, folder, mix, link, ranks, cost, arguments.steps).rows(strategy))
                         errors += [predicted / measured - 1 for measured, predicted in rows]
                         measured, predicted = (sum(column) / len(rows) for column in zip(*rows))

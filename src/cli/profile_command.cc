@@ -31,15 +31,30 @@ struct ProfileArguments {
   LinkArguments link;
 };
 
-ProfileOptions make_options(const ProfileArguments& arguments,
-                            const std::vector<std::string>& rest) {
+// As the ranks that are to be predicted will have: virtual ones one each, others what is left of
+// the host's cores.
+std::int32_t threads_of(const ProfileArguments& arguments, const TrainConfig& config,
+                        const LaunchPlace& place) {
+  if (!arguments.link.given()) {
+    return settle_threads(config, place.launcher == Launcher::kNone
+                                      ? static_cast<std::int32_t>(config.train.ranks)
+                                      : place.local_size);
+  }
+  WEFT_USER_CHECK(config.train.threads_per_rank <= 1,
+                  "train.threads_per_rank is {}, but virtual ranks compute on one thread each; "
+                  "leave it out",
+                  config.train.threads_per_rank);
+  return 1;
+}
+
+ProfileOptions make_options(const ProfileArguments& arguments, const std::vector<std::string>& rest,
+                            const LaunchPlace& place) {
   TrainConfig config = load_train_config(arguments.config, parse_overrides(rest));
   if (config.model.vocab_size == 0) {
     config.model.vocab_size = Corpus(config.data.corpus).description().tokenizer.vocab_size;
   }
   check_model_config(config.model);
-  const std::int32_t threads =
-      settle_threads(config, static_cast<std::int32_t>(config.train.ranks));
+  const std::int32_t threads = threads_of(arguments, config, place);
   const Tokens capacity =
       settle_capacity(config, memory_budget(config, threads), config.data.max_context);
   return {.model = {.model = config.model,
@@ -111,11 +126,11 @@ void run_rank(const ProfileArguments& arguments, const ProfileOptions& options,
 void check_writable(const std::filesystem::path& path) { const AtomicFile dropped(path); }
 
 void run_profile(const ProfileArguments& arguments, const std::vector<std::string>& rest) {
-  const ProfileOptions options = make_options(arguments, rest);
+  const LaunchPlace place = find_launch_place([](const char* name) { return std::getenv(name); });
+  const ProfileOptions options = make_options(arguments, rest, place);
   check_writable(arguments.out);
   prepare_process(options.model.threads);
   const auto body = [&](Communicator& comm) { run_rank(arguments, options, comm); };
-  const LaunchPlace place = find_launch_place([](const char* name) { return std::getenv(name); });
   if (arguments.link.given()) {
     WEFT_USER_CHECK(
         place.launcher == Launcher::kNone,

@@ -46,11 +46,15 @@ class Measuring(unittest.TestCase):
 
     def test_a_profile_is_a_cost_file_that_training_takes(self):
         cost = self.runs.folder / "cost.json"
-        result = self.runs.weft("profile", "--config", self.config, "--out", cost, "--seconds", "0.5")
+        link = ("--link-bandwidth", "1G", "--link-latency", "10us")
+        self.refused(self.runs.weft("profile", "--config", self.config, "--out", cost, "--train.threads_per_rank", "2", *link),
+                     "train.threads_per_rank is 2")
+        result = self.runs.weft("profile", "--config", self.config, "--out", cost, "--seconds", "0.5", *link)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("the fit is off by", result.stdout)
         fitted = json.loads(cost.read_text())
         self.assertEqual(fitted["num_layers"], 2)
+        self.assertIn(" 1 compute threads", fitted["source"])  # as virtual ranks have, whatever the cores
         self.assertGreater(fitted["linear_ns_per_token"] + fitted["fixed_ns"], 0)
         self.assertGreater(fitted["hop_ns_per_token"] + fitted["hop_fixed_ns"], 0)
         self.assertGreater(fitted.get("reduce_ns_per_byte", 0) + fitted.get("reduce_fixed_ns", 0), 0)

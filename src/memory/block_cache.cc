@@ -14,57 +14,47 @@ std::size_t round_up_to(std::size_t bytes, std::size_t step) {
   return (bytes + step - 1) / step * step;
 }
 
-// `size` bytes aligned to a huge page, or null.
-void* map_block(std::size_t size) {
+void unmap(std::uintptr_t begin, std::size_t bytes) {
+  if (bytes > 0) ::munmap(reinterpret_cast<void*>(begin), bytes);
+}
+
+// `size` bytes, those of a huge page or more aligned to one; 0 when the system has no room.
+std::uintptr_t map_memory(std::size_t size) {
   const std::size_t slack = size >= kHugePage ? kHugePage : 0;
   void* mapped =
       ::mmap(nullptr, size + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapped == MAP_FAILED) return nullptr;
-  if (slack == 0) return mapped;
+  if (mapped == MAP_FAILED) return 0;
   const auto begin = reinterpret_cast<std::uintptr_t>(mapped);
+  if (slack == 0) return begin;
   const std::uintptr_t aligned = round_up_to(begin, kHugePage);
-  if (aligned > begin) ::munmap(mapped, aligned - begin);
-  const std::uintptr_t end = begin + size + slack;
-  if (end > aligned + size) ::munmap(reinterpret_cast<void*>(aligned + size), end - aligned - size);
-  void* data = reinterpret_cast<void*>(aligned);
+  unmap(begin, aligned - begin);
+  unmap(aligned + size, begin + slack - aligned);
   // Advice only: a system without huge pages does as well, more slowly.
-  ::madvise(data, size, MADV_HUGEPAGE);
-  return data;
+  ::madvise(reinterpret_cast<void*>(aligned), size, MADV_HUGEPAGE);
+  return aligned;
 }
 
 }  // namespace
 
-BlockCache::~BlockCache() {
-  while (drop_oldest()) {
-  }
-}
+BlockCache::~BlockCache() { drop_until(0); }
 
 MemoryBlock BlockCache::take(std::size_t bytes) {
   const std::size_t size = round_up_to(std::max<std::size_t>(bytes, 1), kGranularity);
   if (size < bytes) return {};  // overflow
   const std::lock_guard lock(mutex_);
-  MemoryBlock block = take_kept(size);
-  if (block.data == nullptr) {
-    const std::size_t most_lent = std::max(most_lent_bytes_, lent_bytes_ + size);
-    const std::size_t limit = std::min(most_lent + most_lent / 8, limit_bytes_);
-    while (lent_bytes_ + size + kept_bytes_ > limit && drop_oldest()) {
-    }
-    block = {map_block(size), size};
-    while (block.data == nullptr && drop_oldest()) block.data = map_block(size);
-    if (block.data == nullptr) return {};
-  }
-  lent_bytes_ += block.bytes;
+  Address begin = take_kept(size);
+  if (begin == 0) begin = map_more(size);
+  if (begin == 0) return {};
+  lent_bytes_ += size;
   most_lent_bytes_ = std::max(most_lent_bytes_, lent_bytes_);
-  return block;
+  return {reinterpret_cast<void*>(begin), size};
 }
 
 void BlockCache::give_back(MemoryBlock block) {
   const std::lock_guard lock(mutex_);
   lent_bytes_ -= block.bytes;
-  kept_bytes_ += block.bytes;
-  kept_.emplace(block.bytes, Kept{block.data, num_given_back_++});
-  while (lent_bytes_ + kept_bytes_ > limit_bytes_ && drop_oldest()) {
-  }
+  keep(reinterpret_cast<Address>(block.data), {block.bytes, num_given_back_++});
+  drop_until(limit_bytes_ > lent_bytes_ ? limit_bytes_ - lent_bytes_ : 0);
 }
 
 void BlockCache::set_limit(std::size_t bytes) {
@@ -72,26 +62,78 @@ void BlockCache::set_limit(std::size_t bytes) {
   limit_bytes_ = bytes > 0 ? bytes : std::numeric_limits<std::size_t>::max();
 }
 
-MemoryBlock BlockCache::take_kept(std::size_t size) {
-  const auto found = kept_.lower_bound(size);
-  if (found == kept_.end() || found->first > size + size / 8) return {};
-  // What a block is too large counts as lent; near the limit there is no room for it.
-  if (found->first > size && lent_bytes_ + found->first > limit_bytes_) return {};
-  const MemoryBlock block{found->second.data, found->first};
-  kept_bytes_ -= block.bytes;
-  kept_.erase(found);
-  return block;
+// Joins the piece with those that it touches.
+void BlockCache::keep(Address begin, Kept piece) {
+  const auto join = [&](KeptPieces::iterator other) {
+    piece.bytes += other->second.bytes;
+    piece.since = std::max(piece.since, other->second.since);
+    return remove(other);
+  };
+  auto next = kept_.lower_bound(begin);
+  if (next != kept_.end() && next->first == begin + piece.bytes) next = join(next);
+  if (next != kept_.begin()) {
+    const auto before = std::prev(next);
+    if (before->first + before->second.bytes == begin) {
+      begin = before->first;
+      join(before);
+    }
+  }
+  kept_bytes_ += piece.bytes;
+  by_size_.emplace(piece.bytes, begin);
+  kept_.emplace(begin, piece);
 }
 
-bool BlockCache::drop_oldest() {
+BlockCache::KeptPieces::iterator BlockCache::remove(KeptPieces::iterator piece) {
+  kept_bytes_ -= piece->second.bytes;
+  by_size_.erase({piece->second.bytes, piece->first});
+  return kept_.erase(piece);
+}
+
+BlockCache::Address BlockCache::take_kept(std::size_t size) {
+  const auto found = by_size_.lower_bound({size, 0});
+  if (found == by_size_.end()) return 0;
+  const Address begin = found->second;
+  const auto piece = kept_.find(begin);
+  const Kept rest{piece->second.bytes - size, piece->second.since};
+  remove(piece);
+  if (rest.bytes > 0) keep(begin + size, rest);
+  return begin;
+}
+
+// Maps `size` bytes, or up to the end of their last huge page; what is more is kept.
+BlockCache::Address BlockCache::map_more(std::size_t size) {
+  const std::size_t most_lent = std::max(most_lent_bytes_, lent_bytes_ + size);
+  const std::size_t limit = std::min(most_lent + most_lent / 8, limit_bytes_);
+  const std::size_t room = limit > lent_bytes_ + size ? limit - lent_bytes_ - size : 0;
+  drop_until(room);
+  const std::size_t whole = round_up_to(size, kHugePage);
+  std::size_t mapped = whole >= size && kept_bytes_ + (whole - size) <= room ? whole : size;
+  Address begin = map_memory(mapped);
+  while (begin == 0 && (mapped > size || kept_bytes_ > 0)) {
+    if (mapped == size) drop_oldest(std::numeric_limits<std::size_t>::max());
+    mapped = size;
+    begin = map_memory(mapped);
+  }
+  if (begin != 0 && mapped > size) keep(begin + size, {mapped - size, num_given_back_});
+  return begin;
+}
+
+// Gives at most `most` bytes of the piece that was kept longest back to the system.
+std::size_t BlockCache::drop_oldest(std::size_t most) {
   const auto oldest = std::min_element(
       kept_.begin(), kept_.end(),
       [](const auto& a, const auto& b) { return a.second.since < b.second.since; });
-  if (oldest == kept_.end()) return false;
-  ::munmap(oldest->second.data, oldest->first);
-  kept_bytes_ -= oldest->first;
-  kept_.erase(oldest);
-  return true;
+  const auto [begin, piece] = *oldest;
+  remove(oldest);
+  const std::size_t dropped =
+      std::min(piece.bytes, most < piece.bytes ? round_up_to(most, kGranularity) : piece.bytes);
+  unmap(begin + piece.bytes - dropped, dropped);
+  if (dropped < piece.bytes) keep(begin, {piece.bytes - dropped, piece.since});
+  return dropped;
+}
+
+void BlockCache::drop_until(std::size_t kept_bytes) {
+  while (kept_bytes_ > kept_bytes) drop_oldest(kept_bytes_ - kept_bytes);
 }
 
 std::size_t BlockCache::lent_bytes() const {

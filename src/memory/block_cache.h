@@ -1,11 +1,12 @@
-// Large blocks of memory, kept for the next tensor of about their size.
+// Large blocks of memory, kept for the tensors that come next.
 //
 // The first touch of a fresh page costs more than most kernels spend on filling it, and a step
-// makes tensors of the same sizes over and over. A block that is given back therefore stays mapped;
-// a request gets the smallest kept block that fits and is at most an eighth too large. Kept and
-// lent blocks together never exceed what was lent at most by more than an eighth, nor a limit that
-// was set while the lent ones alone fit into it: before a new block is mapped, those kept longest
-// go back to the system. Blocks are aligned to huge pages (2 MiB) where they are as large, and the
+// makes tensors of ever other sizes, because its micro-batches differ. Memory that is given back
+// therefore stays mapped, neighbours grow together again, and a request gets the front of the
+// smallest kept piece that holds it; only when none does is memory mapped. Kept and lent memory
+// together never exceeds what was lent at most by more than an eighth, nor a limit that was set
+// while the lent alone fits into it: before more is mapped, what was kept longest goes back to the
+// system. Memory is mapped in huge pages (2 MiB) where the limits leave room for them, and the
 // system is asked to use them.
 #pragma once
 
@@ -14,6 +15,8 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <set>
+#include <utility>
 
 namespace weft {
 
@@ -43,16 +46,23 @@ class BlockCache {
   std::size_t kept_bytes() const;
 
  private:
+  using Address = std::uintptr_t;
   struct Kept {
-    void* data = nullptr;
-    std::uint64_t since = 0;  // counts blocks given back
+    std::size_t bytes = 0;
+    std::uint64_t since = 0;  // counts blocks given back; of the part that came last
   };
+  using KeptPieces = std::map<Address, Kept>;
 
-  MemoryBlock take_kept(std::size_t size);
-  bool drop_oldest();
+  void keep(Address begin, Kept piece);
+  KeptPieces::iterator remove(KeptPieces::iterator piece);
+  Address take_kept(std::size_t size);
+  Address map_more(std::size_t size);
+  std::size_t drop_oldest(std::size_t most);
+  void drop_until(std::size_t kept_bytes);
 
   mutable std::mutex mutex_;
-  std::multimap<std::size_t, Kept> kept_;  // by size; this and the rest guarded by mutex_
+  KeptPieces kept_;  // no two touch; this and the rest guarded by mutex_
+  std::set<std::pair<std::size_t, Address>> by_size_;  // the same pieces
   std::size_t lent_bytes_ = 0;
   std::size_t most_lent_bytes_ = 0;
   std::size_t limit_bytes_ = std::numeric_limits<std::size_t>::max();

@@ -82,7 +82,8 @@ class CommandLine(unittest.TestCase):
             self.assertEqual(shown.returncode, 0)
             self.assertRegex(shown.stdout, r"^weft \d+\.\d+\.\d+ \(build [0-9a-f]{12}\)")
         print(f"weft --version: fastest of 5 {min(times) * 1e3:.1f} ms", file=sys.stderr)
-        self.assertLess(min(times), 0.05)
+        if "ASAN_OPTIONS" not in os.environ:  # a sanitizer's start alone takes longer
+            self.assertLess(min(times), 0.05)
         linked = subprocess.run(["ldd", str(BUILD / "weft")], capture_output=True, text=True).stdout
         self.assertNotIn("torch", linked)
         self.assertNotIn("mpi", linked)

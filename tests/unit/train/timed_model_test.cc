@@ -1,0 +1,67 @@
+#include "train/timed_model.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "train/profile.h"
+
+namespace weft {
+namespace {
+
+TimedModelOptions tiny(std::int32_t threads = 1) {
+  return {.model = {.vocab_size = 50,
+                    .hidden_size = 16,
+                    .num_layers = 2,
+                    .num_heads = 2,
+                    .num_kv_heads = 1,
+                    .head_dim = 8,
+                    .intermediate_size = 24},
+          .threads = threads};
+}
+
+TEST(TimedModel, ASampleHasTheShapeOfWhatRan) {
+  TimedModel model(tiny());
+  ProfiledBatch pack{.num_sequences = 3, .tokens_each = Tokens(10)};
+  model.time(pack, 0);
+  EXPECT_EQ(pack.median.tokens, Tokens(30));
+  EXPECT_EQ(pack.median.work, 3 * 55);
+  EXPECT_EQ(pack.median.ring_steps, 0);
+  EXPECT_EQ(pack.num_runs, 1) << "once beside the warm-up";
+  EXPECT_GT(pack.median.forward_s, 0);
+  EXPECT_GT(pack.median.backward_s, 0);
+  for (const std::int32_t degree : {2, 3, 5}) {
+    ProfiledBatch shared{.tokens_each = Tokens(12), .degree = degree};
+    model.time(shared, 1e9);
+    EXPECT_EQ(shared.median.tokens, Tokens(12));
+    // A zigzag cut into even parts gives all ranks as many pairs.
+    EXPECT_NEAR(static_cast<double>(shared.median.work), 12 * (12 * degree + 1) / 2.0, 12);
+    EXPECT_EQ(shared.median.ring_steps, degree - 1);
+    EXPECT_GT(shared.num_runs, 1);
+    EXPECT_GT(shared.median.forward_s, 0);
+    EXPECT_GT(shared.median.backward_s, 0);
+  }
+  EXPECT_GT(model.time_optimizer(), 0);
+}
+
+TEST(TimedModel, RingsRunOnOneThreadOrNotAtAll) {
+  TimedModel model(tiny(2));
+  ProfiledBatch shared{.tokens_each = Tokens(12), .degree = 2};
+  EXPECT_THROW(model.time(shared, 0), InternalError);
+}
+
+TEST(ProfileShapes, HoldTwoCapacitiesAtMostAndRingsOnlyWhereTheyAreTimed) {
+  for (const std::int64_t capacity : {1, 2, 63, 64, 65, 4096}) {
+    for (const bool with_rings : {false, true}) {
+      bool has_rings = false;
+      for (const ProfiledBatch& shape : profile_shapes(Tokens(capacity), with_rings)) {
+        EXPECT_GE(shape.tokens_each, Tokens(2));
+        EXPECT_LE(shape.num_sequences * shape.tokens_each.value() * shape.degree, 2 * capacity);
+        has_rings = has_rings || shape.degree > 1;
+      }
+      EXPECT_EQ(has_rings, with_rings && capacity > 1) << capacity;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft

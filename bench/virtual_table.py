@@ -115,12 +115,12 @@ class Case:
     def rows(self, strategy):
         """(measured s, predicted s) of every step but the first."""
         for measured, predicted in list(zip(self.measured(strategy), self.predicted(strategy)))[1:]:
-            same_plan = abs(measured["predicted_s"] - predicted["micro_batches_s"]) < 1e-6
+            same_plan = abs(measured["predicted_s"] - predicted["planned_s"]) < 1e-6
             same_bytes = measured["exchange_bytes"] == predicted["exchange_bytes"]
             if not same_plan or not same_bytes:
                 raise SystemExit(f"{self.mix} {self.ranks} {strategy} step {measured['step']}: the simulator planned another "
                                  f"step: {measured['predicted_s']} s and {measured['exchange_bytes']} bytes, simulated "
-                                 f"{predicted['micro_batches_s']} s and {predicted['exchange_bytes']} bytes")
+                                 f"{predicted['planned_s']} s and {predicted['exchange_bytes']} bytes")
             yield measured["step_s"], predicted["step_s"]
 
 

@@ -94,9 +94,10 @@ std::vector<MeasuredStep> simulate_measured(const SimulateFlags& flags) {
       input.plan = &plan;
       input.cost = &request.cost;
       input.cluster = &request.cluster;
+      input.links.has_backward_messages = true;
       input.end = measured_step_end(request.cost, plan.num_ranks);
       input.keep_events = false;
-      steps.push_back({strategy, simulate_step(input)});
+      steps.push_back({strategy, seconds(plan.makespan), simulate_step(input)});
     }
   }
   return steps;
@@ -130,6 +131,7 @@ std::string measured_json(const SimulateFlags& flags, const std::vector<Measured
     one["ranks"] = t.num_ranks;
     one["tokens"] = t.tokens;
     one["step_s"] = seconds(t.step_time);
+    one["planned_s"] = step.planned_s;
     one["micro_batches_s"] = seconds(t.micro_batches_time);
     for (const ShareName& share : kShareNames) one[share.key] = t.split.*share.member;
     one["exchange_bytes"] = t.bytes.node_exchange + t.bytes.nic_exchange;

@@ -12,7 +12,8 @@ namespace weft {
 
 struct MeasuredStep {
   std::string strategy;
-  Timeline timeline;  // without events
+  double planned_s = 0;  // makespan that the plan itself states
+  Timeline timeline;     // without events
 };
 
 // Every strategy, every step. UserError names a flag that needs --model and --cluster.

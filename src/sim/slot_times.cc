@@ -100,7 +100,8 @@ void SlotTimes::add_parts(std::span<const RingShare> shares, std::span<const std
     parts_.push_back({.ring = rings[i],
                       .exchange_ns = exchange,
                       .hidden_ns = attention / speed * static_cast<double>(share.degree - 1) /
-                                   static_cast<double>(share.degree)});
+                                   static_cast<double>(share.degree),
+                      .degree = share.degree});
     route.tokens += tokens;
     const std::span<const Rank> ring = shares_.ranks_of(rings[i]);
     const auto place = std::find(ring.begin(), ring.end(), Rank(member.rank));
@@ -156,17 +157,33 @@ double SlotTimes::exposed_ns(const SlotMember& member, std::span<const double> s
   return exposed;
 }
 
+double SlotTimes::exposed_backward_ns(const SlotMember& member,
+                                      std::span<const double> slowdown) const {
+  const double ratio = input_.cost->backward_ratio;
+  if (!input_.links.has_backward_messages) return ratio * exposed_ns(member, slowdown);
+  double exposed = 0;
+  for (const RingPart& part : parts(member)) {
+    const double hop = part.exchange_ns * slowdown[at(part.ring)] / (part.degree - 1);
+    exposed += std::max(hop, (2 * part.degree - 1) * hop - ratio * part.hidden_ns);
+  }
+  return exposed;
+}
+
 PassTime SlotTimes::pass_time(std::int32_t slot, std::int32_t stage,
                               std::span<const double> slowdown) const {
   const CostModel& cost = *input_.cost;
   const std::int32_t stages = input_.plan->pipeline_stages;
   if (stages == 1) return single_stage_time(slot, slowdown);
-  double layer_ns = 0;
-  for (const SlotMember& member : members(slot))
-    layer_ns = std::max(layer_ns, member.compute_ns + exposed_ns(member, slowdown));
+  double forward_ns = 0, backward_ns = 0;
+  for (const SlotMember& member : members(slot)) {
+    forward_ns = std::max(forward_ns, member.compute_ns + exposed_ns(member, slowdown));
+    backward_ns = std::max(backward_ns, cost.backward_ratio * member.compute_ns +
+                                            exposed_backward_ns(member, slowdown));
+  }
   const std::int32_t layers = layers_of_stage(cost.num_layers, stages, stage);
-  return {.forward = forward_time(cost, layer_ns, layers),
-          .backward = backward_time(cost, layer_ns, layers)};
+  return {.forward = forward_time(cost, forward_ns, layers),
+          .backward = input_.links.has_backward_messages ? forward_time(cost, backward_ns, layers)
+                                                         : backward_time(cost, forward_ns, layers)};
 }
 
 // Both passes together are rounded once, as evaluate() does.
@@ -175,13 +192,17 @@ PassTime SlotTimes::single_stage_time(std::int32_t slot, std::span<const double>
   Nanoseconds forward;
   Nanoseconds both;
   for (const SlotMember& member : members(slot)) {
-    const double layer_ns = member.compute_ns + exposed_ns(member, slowdown);
+    const double exposed = exposed_ns(member, slowdown);
+    const double layer_ns = member.compute_ns + exposed;
+    // Beyond what evaluate() counts.
+    const double more_ns = exposed_backward_ns(member, slowdown) - cost.backward_ratio * exposed;
+    const Nanoseconds more(std::llround(cost.num_layers * more_ns));
     if (member.offload_ratio == 0) {
       forward = std::max(forward, forward_time(cost, layer_ns, cost.num_layers));
-      both = std::max(both, all_layers(cost, layer_ns));
+      both = std::max(both, all_layers(cost, layer_ns) + more);
     } else {
       forward = std::max(forward, offloaded_forward(cost, layer_ns, member.copy_ns));
-      both = std::max(both, offloaded_time(cost, layer_ns, member.copy_ns));
+      both = std::max(both, offloaded_time(cost, layer_ns, member.copy_ns) + more);
     }
   }
   forward = std::min(forward, both);

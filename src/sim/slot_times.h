@@ -19,6 +19,7 @@ struct RingPart {
   std::int32_t ring = 0;
   double exchange_ns = 0;  // all hops of a layer forward, links to itself
   double hidden_ns = 0;    // of it, behind the ring's attention
+  std::int32_t degree = 2;
 };
 
 struct SlotMember {
@@ -59,6 +60,8 @@ class SlotTimes {
   PassTime pass_time(std::int32_t slot, std::int32_t stage, std::span<const double> slowdown) const;
   // Exchange of a member's layer forward that its attention does not hide.
   double exposed_ns(const SlotMember& member, std::span<const double> slowdown) const;
+  // The same of a layer backward.
+  double exposed_backward_ns(const SlotMember& member, std::span<const double> slowdown) const;
 
  private:
   void add_routes();

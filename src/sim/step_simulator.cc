@@ -96,11 +96,12 @@ class StepRecord {
     const auto part = [](double ns, Nanoseconds most) {
       return std::min(most, Nanoseconds(static_cast<std::int64_t>(ns)));
     };
-    const double exposed = times_.exposed_ns(member, slowdown_);
-    const double layer = passes * (member.compute_ns + exposed);
+    const double exposed = pass.is_backward ? times_.exposed_backward_ns(member, slowdown_)
+                                            : times_.exposed_ns(member, slowdown_);
+    const double layer = passes * member.compute_ns + exposed;
     const double copied = std::max(0.0, layers - 2) * std::max(0.0, member.copy_ns - layer);
     const Nanoseconds compute = part(layers * passes * member.compute_ns + 0.5, whole);
-    const Nanoseconds exchange = part(layers * passes * exposed, whole - compute);
+    const Nanoseconds exchange = part(layers * exposed, whole - compute);
     const Nanoseconds offload =
         member.offload_ratio > 0 ? part(copied, whole - compute - exchange) : Nanoseconds(0);
     const Nanoseconds wait = whole - compute - exchange - offload;

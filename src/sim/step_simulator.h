@@ -31,6 +31,10 @@ struct HopLinks {
   double node_hop_fixed_ns = -1;
   // Rings that may leave a node at full speed at once; more share the NICs. 0: no limit.
   double full_speed_rings = 0;
+  // Backward sends the messages that the trainer sends (src/attention/ring.h): K and V D - 1 times
+  // and their gradients D times, the last of which nothing hides. Otherwise, as the planner counts,
+  // backward exposes backward_ratio times what forward does.
+  bool has_backward_messages = false;
 };
 
 // Bytes on the fullest device of a rank.

@@ -100,6 +100,31 @@ TEST(SimulateStep, WithoutContentionTheStepIsTheMakespanOfEvaluateForEveryStrate
   }
 }
 
+TEST(SimulateStep, BackwardMayCountTheMessagesThatTheTrainerSends) {
+  CostModel cost = reference_cost_7b();
+  cost.num_layers = 2;
+  cost.attention_ns_per_pair = cost.fixed_ns = 0;
+  cost.linear_ns_per_token = 10;
+  cost.hop_ns_per_token = 3;
+  cost.hop_fixed_ns = 5;
+  cost.backward_ratio = 2;
+  const ClusterSpec cluster = cluster_of(3);
+  // 12 tokens over 3 ranks, 4 each: a hop takes 17 ns, the rest of a layer 40 forward, 80 backward.
+  const StepPlan plan = planned("hdp-naive", cluster, cost, {12}, 4_tok);
+  SimulationInput input = input_of(plan, cost, cluster);
+  EXPECT_EQ(simulate_step(input).step_time, Nanoseconds(2 * 3 * (40 + 2 * 17)));
+  input.links.has_backward_messages = true;
+  Timeline timeline = simulate_step(input);
+  EXPECT_EQ(timeline.step_time, Nanoseconds(2 * (40 + 2 * 17 + 80 + 5 * 17)));
+  EXPECT_NEAR(timeline.split.exposed_exchange, 7 * 17.0 / (120 + 7 * 17), 1e-9);
+  expect_sound(timeline);
+  // Work that hides all hops but the last: 26 pairs a rank.
+  cost.attention_ns_per_pair = 1000;
+  timeline = simulate_step(input);
+  EXPECT_EQ(timeline.step_time, Nanoseconds(2 * (3 * (40 + 26'000) + 17)));
+  expect_sound(timeline);
+}
+
 TEST(SimulateStep, AgreesWithEvaluateOnPlansThatNoPlannerWouldMake) {
   const CostModel cost = cost_with_offload();
   for (std::uint64_t seed = 0; seed < 60; ++seed) {

@@ -1,5 +1,6 @@
 // A lower bound for ranks of unequal speed or memory, in which the time of each rank has a price:
-// its speed, or what its memory is worth where that is more (docs/planner.md "priced").
+// its speed, or a share of its speed and what its memory is worth where that is more
+// (docs/planner.md "priced").
 #pragma once
 
 #include <span>

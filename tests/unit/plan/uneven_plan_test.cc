@@ -3,15 +3,19 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <limits>
 #include <numeric>
 
 #include "corpus/workload.h"
+#include "cost/micro_batch_time.h"
 #include "plan/evaluate.h"
 #include "plan/lower_bound.h"
 #include "plan/planner.h"
 #include "plan/priced_bound.h"
 #include "plan/uneven_group.h"
+#include "plan/uneven_placement.h"
 #include "plan/validate.h"
 #include "tests/support/random_plan.h"
 #include "tests/unit/plan/planning_cases.h"
@@ -81,6 +85,77 @@ TEST(UnevenCut, RanksOfTwoSpeedsFilledToTheirMemoryEndTogether) {
             1.04 * std::max(ideal, slow + exchange + ideal / 20));
 }
 
+// A giant on six ranks, then one on all eight: two ranks wait for it. A short one takes that time.
+TEST(UnevenPlacement, AShorterSequenceRunsInFrontOfAGiantThatIsPlaced) {
+  const CostModel cost = reference_cost_7b();
+  const std::vector<Member> ranks(8, {.speed = 1, .capacity = 8192});
+  UnevenPlacement placement(cost, ranks, std::vector<double>(8, 1.0),
+                            {.time_ns = std::int64_t{1} << 50, .late_weight = 4, .gap_weight = 1});
+  placement.place(0, Tokens(6 * 8192));
+  placement.place(1, Tokens(8 * 8192));
+  placement.place(2, Tokens(2 * 8192));
+  const std::vector<StripGroup> groups = placement.take_groups();
+  ASSERT_EQ(groups.size(), 3);
+  EXPECT_EQ(groups[2].sequence_idx, 1) << "the giant starts last";
+  std::vector<std::int32_t> used(8);
+  for (std::size_t g = 0; g < 2; ++g) {
+    EXPECT_EQ(groups[g].start, 0);
+    for (const RankInterval& interval : groups[g].ranks)
+      ++used[static_cast<std::size_t>(interval.begin)];
+  }
+  EXPECT_EQ(used, std::vector<std::int32_t>(8, 1));
+  // What is left of the time in front of the giant.
+  ASSERT_EQ(placement.gaps().size(), 2);
+  for (const RankGap& gap : placement.gaps()) {
+    EXPECT_EQ(gap.before_group, 2);
+    EXPECT_GT(gap.length, 0);
+    EXPECT_LT(gap.length, groups[2].start);
+  }
+  for (const RankEnd& end : placement.ends()) EXPECT_GT(end.end, groups[2].start);
+}
+
+// The time in front is a little too short: the exact cut must end in it.
+TEST(UnevenPlacement, GroupsNeverOverlapOnARank) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    const RandomStream random(seed, "uneven placement");
+    const CostModel cost = reference_cost_7b();
+    std::vector<Member> ranks;
+    std::vector<double> prices;
+    std::int64_t all = 0;
+    for (std::uint64_t r = 0; r < 2 + seed % 15; ++r) {
+      ranks.push_back(
+          {0.5 + random.uniform(2 * r),
+           seed % 4 == 0 ? 6000 : 3000 + static_cast<std::int64_t>(random.below(2 * r + 1, 5000))});
+      prices.push_back(ranks.back().speed);
+      all += ranks.back().capacity;
+    }
+    UnevenPlacement placement(cost, ranks, prices, {.time_ns = 1, .late_weight = 4});
+    std::vector<std::int64_t> lengths;
+    for (std::uint64_t i = 0; i < 30; ++i)
+      lengths.push_back(2 + static_cast<std::int64_t>(
+                                random.below(100 + i, static_cast<std::uint64_t>(all - 1))));
+    std::sort(lengths.begin(), lengths.end(), std::greater<>());
+    for (std::size_t i = 0; i < lengths.size(); ++i)
+      placement.place(static_cast<std::int32_t>(i), Tokens(lengths[i]));
+    std::vector<std::int64_t> ends(ranks.size());
+    for (const StripGroup& group : placement.take_groups()) {
+      std::vector<Member> members;
+      for (const RankInterval& one : group.ranks)
+        members.push_back(ranks[static_cast<std::size_t>(one.begin)]);
+      const Tokens tokens(lengths[static_cast<std::size_t>(group.sequence_idx)]);
+      const std::int64_t time = cut_unevenly(cost, tokens, members).time;
+      for (const RankInterval& one : group.ranks) {
+        std::int64_t& end = ends[static_cast<std::size_t>(one.begin)];
+        EXPECT_GE(group.start, end);
+        end = group.start + time;
+      }
+    }
+    for (const RankEnd& end : placement.ends())
+      EXPECT_EQ(end.end, ends[static_cast<std::size_t>(end.rank)]);
+  }
+}
+
 TEST(PricedBound, TheLeastVolumeOfAGroupIsThatOfTheBestOfAllSubsets) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     const RandomStream random(seed, "group volumes");
@@ -147,6 +222,116 @@ TEST(PricedBound, IsNeverAboveAnyPlanForRanksOfUnequalSpeedAndMemory) {
   EXPECT_GT(num_binding, 4) << "the bound under test hardly ever mattered";
 }
 
+CostModel scaled_cost(const RandomStream& random) {
+  CostModel cost = reference_cost_7b();
+  constexpr std::array<double, 5> kScales{0.1, 0.5, 1, 3, 20};
+  cost.attention_ns_per_pair *= kScales[random.below(0, 5)];
+  cost.linear_ns_per_token *= kScales[random.below(1, 5)];
+  cost.fixed_ns *= kScales[random.below(2, 5)];
+  cost.hop_ns_per_token *= kScales[random.below(3, 5)];
+  cost.hop_fixed_ns *= kScales[random.below(4, 5)];
+  return cost;
+}
+
+ClusterSpec unequal_cluster(const RandomStream& random, std::int32_t num_ranks) {
+  ClusterSpec cluster = uniform_cluster(num_ranks, 8);
+  const bool is_even = random.below(100, 3) == 0;
+  for (std::int32_t r = 0; r < num_ranks; ++r) {
+    const auto draw = static_cast<std::uint64_t>(2 * r);
+    cluster.speed.push_back(0.4 + 0.6 * random.uniform(200 + draw));
+    if (!is_even) cluster.memory.push_back(0.3 + 0.7 * random.uniform(201 + draw));
+  }
+  return cluster;
+}
+
+// One sequence has one group: the best of all of them, filled and cut as well as can be, is the
+// optimum up to what the cut loses.
+TEST(PricedBound, IsNeverAboveTheBestOfAllGroupsOfOneSequence) {
+  int num_binding = 0;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    const RandomStream random(seed, "best group");
+    const auto num_ranks = static_cast<std::int32_t>(2 + seed % 7);
+    const ClusterSpec cluster = unequal_cluster(random, num_ranks);
+    const CostModel cost = scaled_cost(random);
+    std::int64_t all = 0;
+    for (std::int32_t r = 0; r < num_ranks; ++r)
+      all += cluster.capacity_of(Rank(r), Tokens(8192)).value();
+    const std::int64_t tokens =
+        1000 + static_cast<std::int64_t>(random.below(50, static_cast<std::uint64_t>(all - 999)));
+    std::int64_t best = std::numeric_limits<std::int64_t>::max();
+    for (std::uint32_t subset = 1; subset < 1U << num_ranks; ++subset) {
+      std::vector<Member> members;
+      std::int64_t held = 0;
+      for (std::int32_t r = 0; r < num_ranks; ++r) {
+        if ((subset >> r & 1) == 0) continue;
+        members.push_back(
+            {cluster.speed_of(Rank(r)), cluster.capacity_of(Rank(r), Tokens(8192)).value()});
+        held += members.back().capacity;
+      }
+      if (held < tokens) continue;
+      std::int64_t time = 0;
+      if (members.size() == 1) {
+        const std::array<RingShare, 1> share{
+            {{.work = causal_work({0, tokens}), .tokens = Tokens(tokens), .degree = 1}}};
+        time = micro_batch_time(cost, share, members[0].speed).value();
+      } else {
+        time = cut_unevenly(cost, Tokens(tokens), members).time;
+      }
+      best = std::min(best, time);
+    }
+    const std::vector<SequenceSpec> sequences = testing::sequences_of({tokens});
+    const LowerBound bound = lower_bound(sequences, cost, cluster, Tokens(8192));
+    ASSERT_LE(bound.best().value(), best) << "seed " << seed;
+    num_binding += 10 * bound.priced.value() > 9 * best ? 1 : 0;
+  }
+  EXPECT_GT(num_binding, 10) << "the bound under test is never near";
+}
+
+// Steps whose groups fill the cluster again and again, so that the bound is near the plan.
+TEST(PricedBound, IsNeverAboveThePlansOfManySequencesOnUnequalRanks) {
+  double sum = 0;
+  double least = 1;
+  constexpr std::uint64_t kSeeds = 120;
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+    const RandomStream random(seed, "unequal steps");
+    const auto num_ranks = static_cast<std::int32_t>(2 + seed % 23);
+    std::vector<std::int64_t> lengths;
+    for (std::uint64_t i = 0; i < 60; ++i) {
+      const std::int64_t most = random.below(300 + 2 * i, 3) == 0 ? 2458 : 2458 * num_ranks;
+      lengths.push_back(1 + static_cast<std::int64_t>(
+                                random.below(301 + 2 * i, static_cast<std::uint64_t>(most))));
+    }
+    PlanRequest request = request_of("hdp", testing::sequences_of(lengths), num_ranks, 8192);
+    request.cluster = unequal_cluster(random, num_ranks);
+    request.cost = scaled_cost(random);
+    const StepPlan plan = make_plan(request);
+    ASSERT_LE(plan.lower_bound, plan.makespan) << "seed " << seed;
+    sum += plan.gap();
+    least = std::min(least, plan.gap());
+    // Any order of the same sequences gives the same bytes.
+    std::reverse(request.sequences.begin(), request.sequences.end());
+    EXPECT_EQ(make_plan(request), plan) << "seed " << seed;
+  }
+  fmt::print(
+      "{} steps of 60 sequences on 2 to 24 unequal ranks: gap mean {:.1f} %, least {:.2f} %\n",
+      kSeeds, 100 * sum / kSeeds, 100 * least);
+  EXPECT_LT(least, 0.02) << "no step in which the bound is near";
+}
+
+TEST(PricedBound, RanksOfMoreKindsThanAreLookedAtOneByOneAreRoundedUp) {
+  // 2000 speeds, all different: rounded to at most one part in 64 above, so the bound is at most so
+  // much lower than that of 1000 of them with half the step.
+  const auto bound_of = [](std::int32_t num_ranks) {
+    ClusterSpec cluster = uniform_cluster(num_ranks, 8);
+    for (std::int32_t r = 0; r < num_ranks; ++r) cluster.speed.push_back(0.6 + 0.4 * r / num_ranks);
+    std::vector<std::int64_t> lengths(static_cast<std::size_t>(2 * num_ranks), 30'000);
+    return priced_bound_ns(testing::sequences_of(lengths), reference_cost_7b(), cluster,
+                           Tokens(8192));
+  };
+  EXPECT_NEAR(bound_of(2000) / bound_of(1000), 1, 1.0 / 64);
+  EXPECT_LT(bound_of(2000), bound_of(1000));
+}
+
 PlanRequest workload_step(const Workload& workload, std::int64_t batch, std::int32_t num_ranks) {
   PlanRequest request = request_of(
       "hdp", testing::sequences_of(draw_lengths(workload, Tokens(num_ranks) * 65'536, 1, batch)),
@@ -154,9 +339,9 @@ PlanRequest workload_step(const Workload& workload, std::int64_t batch, std::int
   return request;
 }
 
-TEST(UnequalRanks, SpeedsFromSixTenthsAreWithinTwoOrThreePercentOfTheBound) {
+TEST(UnequalRanks, SpeedsFromSixTenthsAreWithinTwoPercentOfTheBound) {
   for (const auto& [workload, most_gap] : {std::pair(github_workload(Tokens(256 << 10)), 0.02),
-                                           std::pair(byted_workload(Tokens(256 << 10)), 0.03)}) {
+                                           std::pair(byted_workload(Tokens(256 << 10)), 0.02)}) {
     PlanRequest request = workload_step(workload, 0, 512);
     const RandomStream random(1, "speeds");
     for (std::uint64_t r = 0; r < 512; ++r)

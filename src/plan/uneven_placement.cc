@@ -1,0 +1,366 @@
+#include "plan/uneven_placement.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <utility>
+
+#include "base/error.h"
+
+namespace weft {
+namespace {
+
+constexpr std::size_t kNumStarts = 8;     // start times tried for a sequence
+constexpr std::size_t kNumWindows = 128;  // places in an order of ranks tried for each
+constexpr std::array<double, 3> kStretches{1.0, 1.12, 1.3};  // held tokens over the sequence's
+constexpr std::size_t kFewMembers = 64;
+constexpr std::array<double, 7> kSpeedValues{-0.8, -0.2, 0.2, 0.45, 0.7, 0.95, 1.3};
+constexpr std::int64_t kNumLevels = 9;
+
+}  // namespace
+
+UnevenPlacement::UnevenPlacement(const CostModel& cost, std::vector<Member> ranks,
+                                 std::vector<double> prices, const UnevenGoal& goal)
+    : cost_(cost),
+      ranks_(std::move(ranks)),
+      goal_(goal),
+      all_layers_(cost.num_layers * (1 + cost.backward_ratio)),
+      price_(std::move(prices)),
+      free_(ranks_.size(), {FreeTime{}}) {
+  std::int64_t most = 0;
+  std::int64_t least = kNever;
+  for (const Member& rank : ranks_) {
+    most = std::max(most, rank.capacity);
+    least = std::min(least, rank.capacity);
+  }
+  if (least == most) {
+    add_speed_order(true);
+    add_speed_order(false);
+  }
+  const std::int64_t num_levels = least == most ? 1 : kNumLevels;
+  for (std::int64_t l = 0; l < num_levels; ++l) {
+    for (const double speed_value : kSpeedValues)
+      add_price_order(most - (most - least) * l / kNumLevels, speed_value);
+  }
+}
+
+void UnevenPlacement::add_price_order(std::int64_t level, double speed_value) {
+  std::vector<double> key(ranks_.size());
+  for (std::size_t r = 0; r < ranks_.size(); ++r)
+    key[r] = (price_[r] - speed_value * ranks_[r].speed) /
+             static_cast<double>(std::min(level, ranks_[r].capacity));
+  PriceOrder& order = price_orders_.emplace_back();
+  order.level = level;
+  order.ranks.resize(ranks_.size());
+  std::iota(order.ranks.begin(), order.ranks.end(), 0);
+  std::stable_sort(order.ranks.begin(), order.ranks.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return key[a] < key[b]; });
+}
+
+// By speed, so that neighbours are alike; or mixed, so that any stretch of ranks has the mean speed
+// (sorted by speed, then dealt in the order of reversed bits).
+void UnevenPlacement::add_speed_order(bool is_mixed) {
+  std::vector<std::uint32_t> sorted(ranks_.size());
+  std::iota(sorted.begin(), sorted.end(), 0);
+  std::stable_sort(sorted.begin(), sorted.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return ranks_[a].speed > ranks_[b].speed;
+  });
+  std::vector<std::uint32_t>& order = speed_orders_.emplace_back();
+  std::size_t bits = 0;
+  while ((std::size_t{1} << bits) < sorted.size()) ++bits;
+  for (std::size_t i = 0; i < std::size_t{1} << bits; ++i) {
+    std::size_t place = 0;
+    for (std::size_t bit = 0; bit < bits; ++bit) place |= (i >> bit & 1) << (bits - 1 - bit);
+    if (!is_mixed) place = i;
+    if (place < sorted.size()) order.push_back(sorted[place]);
+  }
+}
+
+void UnevenPlacement::place(std::int32_t sequence_idx, Tokens tokens) {
+  best_cost_ = std::numeric_limits<double>::infinity();
+  best_ranks_.clear();
+  tokens_ = tokens;
+  work_ns_ = cost_.attention_ns_per_pair * static_cast<double>(causal_work({0, tokens_.value()}));
+  const std::int64_t shortest = least_time();
+  const std::vector<std::int64_t> starts = possible_starts(shortest);
+  // The first ones, and as many spread over all that still end by the goal.
+  const auto num_early = static_cast<std::size_t>(
+      std::partition_point(starts.begin(), starts.end(),
+                           [&](std::int64_t start) { return start + shortest <= goal_.time_ns; }) -
+      starts.begin());
+  const std::size_t step = std::max<std::size_t>(1, num_early / kNumStarts);
+  const std::size_t end = std::min(starts.size(), std::max(num_early, kNumStarts));
+  for (std::size_t at = 0; at < end; at += at < kNumStarts ? 1 : step)
+    try_start(starts[at], shortest);
+  if (best_ranks_.empty()) try_start(starts.back(), shortest);  // behind everything
+  commit(sequence_idx);
+}
+
+void UnevenPlacement::try_start(std::int64_t start, std::int64_t shortest) {
+  find_free(start, shortest);
+  for (const PriceOrder& order : price_orders_) try_cheapest(start, order);
+  for (const auto& order : speed_orders_) try_windows(start, order);
+}
+
+// About what the sequence takes on the fewest ranks.
+std::int64_t UnevenPlacement::least_time() const {
+  double held = 0;
+  double speed = 0;
+  for (const Member& rank : ranks_) {
+    held += static_cast<double>(rank.capacity);
+    speed += rank.speed;
+  }
+  const auto tokens = static_cast<double>(tokens_.value());
+  const double share = tokens / held;
+  const double compute = (work_ns_ + cost_.linear_ns_per_token * tokens) / (share * speed);
+  return static_cast<std::int64_t>(0.8 * all_layers_ * compute);
+}
+
+// Times at which ranks that hold the sequence are free for `shortest` or longer, ascending.
+std::vector<std::int64_t> UnevenPlacement::possible_starts(std::int64_t shortest) const {
+  struct Change {
+    std::int64_t time = 0;
+    std::int64_t held = 0;
+  };
+  std::vector<Change> changes;
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    for (const FreeTime& free : free_[r]) {
+      if (free.end == kNever) {
+        changes.push_back({free.begin, ranks_[r].capacity});
+      } else if (free.end - free.begin >= shortest) {
+        changes.push_back({free.begin, ranks_[r].capacity});
+        changes.push_back({free.end - shortest + 1, -ranks_[r].capacity});
+      }
+    }
+  }
+  std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
+    return a.time != b.time ? a.time < b.time : a.held < b.held;
+  });
+  std::vector<std::int64_t> starts;
+  std::int64_t held = 0;
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    held += changes[i].held;
+    const bool is_last = i + 1 == changes.size() || changes[i + 1].time != changes[i].time;
+    if (is_last && changes[i].held > 0 && held >= tokens_.value())
+      starts.push_back(changes[i].time);
+  }
+  return starts;
+}
+
+void UnevenPlacement::find_free(std::int64_t start, std::int64_t shortest) {
+  free_now_.assign(ranks_.size(), {.rank = 0, .since = 0, .until = 0});
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    for (const FreeTime& free : free_[r]) {
+      if (free.begin > start) break;
+      if (free.end - start < shortest) continue;
+      free_now_[r] = {static_cast<std::uint32_t>(r), free.begin, free.end};
+    }
+  }
+}
+
+// The free ranks of an order, until they hold `enough` at a level.
+void UnevenPlacement::collect(const std::vector<std::uint32_t>& order, std::int64_t level,
+                              std::int64_t enough) {
+  candidates_.clear();
+  sums_.assign(1, {});
+  for (const std::uint32_t rank : order) {
+    const Candidate& free = free_now_[rank];
+    if (free.until == 0) continue;
+    candidates_.push_back(free);
+    Sums next = sums_.back();
+    const bool is_gap = free.until != kNever;
+    next.held += std::min(level, ranks_[rank].capacity);
+    next.speed += ranks_[rank].speed;
+    next.price += price_[rank];
+    next.used_price += price_[rank] * (is_gap ? 1 - goal_.gap_weight : 1);
+    next.priced_since += is_gap ? 0 : price_[rank] * static_cast<double>(free.since);
+    next.num_limited += is_gap ? 1 : 0;
+    sums_.push_back(next);
+    if (next.held >= enough && candidates_.size() >= 2) break;
+  }
+}
+
+void UnevenPlacement::try_cheapest(std::int64_t start, const PriceOrder& order) {
+  collect(order.ranks, order.level, tokens_.value());
+  if (sums_.back().held < tokens_.value() || candidates_.size() < 2) return;
+  if (static_cast<std::int64_t>(candidates_.size()) > tokens_.value()) return;
+  const double largest = static_cast<double>(order.level) * static_cast<double>(tokens_.value()) /
+                         static_cast<double>(sums_.back().held);
+  try_group(start, {.first = &sums_.front(),
+                    .last = &sums_.back(),
+                    .begin = 0,
+                    .end = candidates_.size(),
+                    .largest = largest,
+                    .slowest = slowest_of(0, candidates_.size())});
+}
+
+// Neighbours in an order of ranks that all hold the same.
+void UnevenPlacement::try_windows(std::int64_t start, const std::vector<std::uint32_t>& order) {
+  collect(order, kNever, kNever);
+  const auto most = static_cast<double>(ranks_.front().capacity);
+  const auto tokens = static_cast<double>(tokens_.value());
+  const std::size_t step = std::max<std::size_t>(1, candidates_.size() / kNumWindows);
+  for (std::size_t begin = 0; begin < candidates_.size(); begin += step) {
+    if (sums_.back().held - sums_[begin].held < tokens_.value()) break;
+    for (const double stretch : kStretches) {
+      const auto wanted = sums_[begin].held + static_cast<std::int64_t>(stretch * tokens);
+      if (wanted > sums_.back().held) break;
+      const auto end = static_cast<std::size_t>(
+          std::partition_point(sums_.begin(), sums_.end(),
+                               [&](const Sums& sums) { return sums.held < wanted; }) -
+          sums_.begin());
+      if (static_cast<std::int64_t>(end - begin) > tokens_.value() || end - begin < 2) continue;
+      Group group{
+          .first = &sums_[begin],
+          .last = &sums_[end],
+          .begin = begin,
+          .end = end,
+          .largest = most * tokens / static_cast<double>(sums_[end].held - sums_[begin].held),
+          .slowest = slowest_of(begin, end)};
+      try_group(start, group);
+    }
+  }
+}
+
+// In a small group the slowest member's own tokens can take longest, in a large one they are cut to
+// its speed.
+double UnevenPlacement::slowest_of(std::size_t begin, std::size_t end) const {
+  if (end - begin > kFewMembers)
+    return (sums_[end].speed - sums_[begin].speed) / static_cast<double>(end - begin);
+  double slowest = std::numeric_limits<double>::infinity();
+  for (std::size_t i = begin; i < end; ++i)
+    slowest = std::min(slowest, ranks_[candidates_[i].rank].speed);
+  return slowest;
+}
+
+// About the slot's time, all layers.
+double UnevenPlacement::time_of(const Group& group) const {
+  const auto degree = static_cast<double>(group.end - group.begin);
+  const double speed = group.last->speed - group.first->speed;
+  const auto tokens = static_cast<double>(tokens_.value());
+  const double exchange =
+      (degree - 1) * (cost_.hop_fixed_ns + cost_.hop_ns_per_token * group.largest);
+  const double linear = cost_.linear_ns_per_token * tokens + cost_.fixed_ns * degree;
+  return all_layers_ *
+         std::max({(linear + work_ns_) / speed, (linear + work_ns_ / degree) / speed + exchange,
+                   linear / degree / group.slowest + exchange});
+}
+
+void UnevenPlacement::try_group(std::int64_t start, const Group& group) {
+  const double time = time_of(group);
+  const double price = group.last->price - group.first->price;
+  const double used = group.last->used_price - group.first->used_price;
+  const bool is_limited = group.last->num_limited != group.first->num_limited;
+  const auto begin = static_cast<double>(start);
+  double idle = 0;
+  if (!is_limited) {
+    idle = price * begin - (group.last->priced_since - group.first->priced_since);
+  } else {
+    for (std::size_t i = group.begin; i < group.end; ++i) {
+      const Candidate& one = candidates_[i];
+      if (one.until == kNever) idle += price_[one.rank] * static_cast<double>(start - one.since);
+    }
+  }
+  const double late = std::max(0.0, begin + time - static_cast<double>(goal_.time_ns)) * price;
+  const double cost = used * time + goal_.gap_weight * idle + late * goal_.late_weight;
+  if (cost >= best_cost_) return;
+  if (is_limited) {
+    std::int64_t until = kNever;
+    for (std::size_t i = group.begin; i < group.end; ++i)
+      until = std::min(until, candidates_[i].until);
+    if (static_cast<double>(until - start) < time) return;
+    trial_ranks_.clear();
+    for (std::size_t i = group.begin; i < group.end; ++i)
+      trial_ranks_.push_back(candidates_[i].rank);
+    if (until - start < cut_over(trial_ranks_).time) return;  // the time foreseen is not exact
+  }
+  best_cost_ = cost;
+  best_start_ = start;
+  best_ranks_.clear();
+  for (std::size_t i = group.begin; i < group.end; ++i) best_ranks_.push_back(candidates_[i].rank);
+}
+
+UnevenCut UnevenPlacement::cut_over(std::vector<std::uint32_t>& ranks) const {
+  std::sort(ranks.begin(), ranks.end());
+  std::vector<Member> members;
+  for (const std::uint32_t rank : ranks) members.push_back(ranks_[rank]);
+  return cut_unevenly(cost_, tokens_, members);
+}
+
+void UnevenPlacement::commit(std::int32_t sequence_idx) {
+  UnevenCut cut = cut_over(best_ranks_);
+  // The first time from the chosen one on at which all are free for as long.
+  std::int64_t start = best_start_;
+  for (bool is_moved = true; is_moved;) {
+    is_moved = false;
+    for (const std::uint32_t rank : best_ranks_) {
+      for (const FreeTime& free : free_[rank]) {
+        if (free.end - cut.time < std::max(start, free.begin)) continue;
+        if (free.begin > start) {
+          start = free.begin;
+          is_moved = true;
+        }
+        break;
+      }
+    }
+  }
+  StripGroup group{
+      .sequence_idx = sequence_idx, .start = start, .ranks = {}, .cut = std::move(cut.ranges)};
+  for (const std::uint32_t rank : best_ranks_) {
+    take(rank, start, start + cut.time);
+    const auto own = static_cast<std::int32_t>(rank);
+    group.ranks.push_back({own, own + 1});
+  }
+  groups_.push_back(std::move(group));
+  times_.push_back(cut.time);
+}
+
+void UnevenPlacement::take(std::uint32_t rank, std::int64_t begin, std::int64_t end) {
+  std::vector<FreeTime>& free = free_[rank];
+  for (std::size_t i = 0; i < free.size(); ++i) {
+    if (free[i].begin > begin || free[i].end < end) continue;
+    const FreeTime before{free[i].begin, begin};
+    free[i].begin = end;
+    if (free[i].begin == free[i].end) {
+      if (before.begin < before.end) {
+        free[i] = before;
+      } else {
+        free.erase(free.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+    } else if (before.begin < before.end) {
+      free.insert(free.begin() + static_cast<std::ptrdiff_t>(i), before);
+    }
+    return;
+  }
+  throw_internal_error("plan: rank {} is not free from {} to {} ns", rank, begin, end);
+}
+
+std::vector<StripGroup> UnevenPlacement::take_groups() {
+  std::vector<std::uint32_t> order(groups_.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return groups_[a].start < groups_[b].start;
+  });
+  std::vector<StripGroup> sorted;
+  std::vector<std::int64_t> ends(ranks_.size());
+  for (const std::uint32_t idx : order) {
+    const auto place = static_cast<std::int32_t>(sorted.size());
+    for (const RankInterval& interval : groups_[idx].ranks) {
+      std::int64_t& end = ends[static_cast<std::size_t>(interval.begin)];
+      if (end < groups_[idx].start)
+        gaps_.push_back({groups_[idx].start - end, interval.begin, place});
+      end = groups_[idx].start + times_[idx];
+    }
+    sorted.push_back(std::move(groups_[idx]));
+  }
+  return sorted;
+}
+
+std::vector<RankEnd> UnevenPlacement::ends() const {
+  std::vector<RankEnd> ends;
+  for (std::size_t r = 0; r < free_.size(); ++r)
+    ends.push_back({free_[r].back().begin, static_cast<std::int32_t>(r)});
+  return ends;
+}
+
+}  // namespace weft

@@ -1,0 +1,113 @@
+// UnevenPlacement: gives shared sequences ranks of unequal speed and memory, one after the other.
+//
+// A rank's time has a price, made of its speed and its memory: ranks that hold much are kept for
+// what needs memory, and slow ranks, on which attention hides more exchange, for what exposes it.
+// A sequence looks at groups of several kinds (ranks that are cheap for what they hold; where all
+// hold the same also neighbours in speed) at several start times, behind all that was placed or in
+// gaps between it, and takes the group that uses up the least. All choices are made in a fixed
+// order, so equal inputs give equal schedules.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "plan/strip_schedule.h"
+#include "plan/uneven_group.h"
+#include "plan/whole_filler.h"
+
+namespace weft {
+
+struct UnevenGoal {
+  std::int64_t time_ns = 0;  // makespan aimed at
+  double late_weight = 4;    // of rank time after it
+  double gap_weight = 0.5;   // of time that a rank waits; whole sequences may fill it
+};
+
+class UnevenPlacement {
+ public:
+  // `prices`: [ranks], of a rank's time.
+  UnevenPlacement(const CostModel& cost, std::vector<Member> ranks, std::vector<double> prices,
+                  const UnevenGoal& goal);
+
+  void place(std::int32_t sequence_idx, Tokens tokens);
+  // Groups in order of start. Call once, after the last place().
+  std::vector<StripGroup> take_groups();
+  // In front of groups, by their place in take_groups().
+  const std::vector<RankGap>& gaps() const { return gaps_; }
+  std::vector<RankEnd> ends() const;
+
+ private:
+  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
+  struct FreeTime {
+    std::int64_t begin = 0;
+    std::int64_t end = kNever;
+  };
+  struct Candidate {
+    std::uint32_t rank = 0;
+    std::int64_t since = 0;
+    std::int64_t until = kNever;
+  };
+  struct Sums {  // over the first candidates
+    std::int64_t held = 0;
+    double speed = 0;
+    double price = 0;
+    double used_price = 0;  // without time in gaps, so far as that has no other use
+    double priced_since = 0;
+    std::int64_t num_limited = 0;
+  };
+  struct Group {
+    const Sums* first = nullptr;
+    const Sums* last = nullptr;
+    std::size_t begin = 0;
+    std::size_t end = 0;
+    double largest = 0;  // tokens of a member
+    double slowest = 0;  // speed
+  };
+  // Ranks by what they cost for what they hold of a sequence.
+  struct PriceOrder {
+    std::vector<std::uint32_t> ranks;
+    std::int64_t level = 0;  // most that a member holds
+  };
+  void add_price_order(std::int64_t level, double speed_value);
+  void add_speed_order(bool is_mixed);
+  std::vector<std::int64_t> possible_starts(std::int64_t shortest) const;
+  void try_start(std::int64_t start, std::int64_t shortest);
+  void find_free(std::int64_t start, std::int64_t shortest);
+  void collect(const std::vector<std::uint32_t>& order, std::int64_t level, std::int64_t enough);
+  void try_cheapest(std::int64_t start, const PriceOrder& order);
+  void try_windows(std::int64_t start, const std::vector<std::uint32_t>& order);
+  void try_group(std::int64_t start, const Group& group);
+  double slowest_of(std::size_t begin, std::size_t end) const;
+  double time_of(const Group& group) const;
+  std::int64_t least_time() const;
+  UnevenCut cut_over(std::vector<std::uint32_t>& ranks) const;  // sorts them
+  void commit(std::int32_t sequence_idx);
+  void take(std::uint32_t rank, std::int64_t begin, std::int64_t end);
+
+  const CostModel& cost_;
+  std::vector<Member> ranks_;
+  UnevenGoal goal_;
+  double all_layers_ = 1;
+  std::vector<double> price_;                // [ranks]
+  std::vector<std::vector<FreeTime>> free_;  // [ranks] ascending; the last one never ends
+  std::vector<PriceOrder> price_orders_;
+  std::vector<std::vector<std::uint32_t>> speed_orders_;  // where all ranks hold the same
+  // Of the sequence that is being placed:
+  Tokens tokens_;
+  double work_ns_ = 0;               // attention, one layer forward at speed 1
+  std::vector<Candidate> free_now_;  // [ranks] of one start; until 0: not free
+  std::vector<Candidate> candidates_;
+  std::vector<Sums> sums_;  // [candidates + 1]
+  double best_cost_ = 0;
+  std::vector<std::uint32_t> best_ranks_;
+  std::vector<std::uint32_t> trial_ranks_;
+  std::int64_t best_start_ = 0;
+  // Placed:
+  std::vector<StripGroup> groups_;
+  std::vector<std::int64_t> times_;  // [groups]
+  std::vector<RankGap> gaps_;
+};
+
+}  // namespace weft

@@ -68,8 +68,7 @@ double layer_forward_time_ns(const CostModel& cost, std::span<const RingShare> s
   double compute = cost.fixed_ns;
   double exposed = 0;
   for (const RingShare& share : shares) {
-    compute += cost.attention_ns_per_pair * static_cast<double>(share.work) +
-               cost.linear_ns_per_token * static_cast<double>(share.tokens.value());
+    compute += compute_ns(cost, share.work, share.tokens);
     exposed += exposed_exchange_ns(cost, share, speed);
   }
   return compute / speed + exposed;

@@ -287,8 +287,7 @@ void plan_hdp_uneven(const PlanRequest& request, StepPlan& plan) {
   std::size_t num_shared = 0;
   while (num_shared < plan.sequences.size() && plan.sequences[num_shared].tokens > largest)
     ++num_shared;
-  input.whole.resize(plan.sequences.size() - num_shared);
-  std::iota(input.whole.begin(), input.whole.end(), static_cast<std::int32_t>(num_shared));
+  input.whole = whole_runs(plan.sequences, num_shared);
   StripSchedule best;
   for (std::size_t t = 0; t < kTrials.size(); ++t) {
     StripSchedule schedule = schedule_uneven(request, plan, input, num_shared, kTrials[t]);

@@ -146,6 +146,7 @@ PlanRequest request_without_sequences(const PlanFlags& flags) {
                      .capacity = parse_tokens(flags.capacity, "--capacity", 0),
                      .max_context = parse_tokens(flags.max_context, "--max-context", 0),
                      .offload = flags.offload,
+                     .num_threads = flags.num_threads,
                      .weighting = parse_loss_weighting(flags.weighting, "--weighting"),
                      .step = flags.step,
                      .seed = flags.seed};
@@ -240,6 +241,10 @@ void add_input_flags(CLI::App& plan, PlanFlags& flags) {
       "--offload", flags.offload,
       "Long sequences may offload activations to need fewer ranks, where the cost says how "
       "fast; planning only (default: off)");
+  plan.add_option("--threads", flags.num_threads,
+                  "Threads that plan; the plan is the same for any number (default: 1)")
+      ->check(CLI::Range(1, 1024))
+      ->type_name("T");
   plan.add_option("--capacity", flags.capacity,
                   "Tokens that a rank holds in one micro-batch, such as 8K")
       ->required()

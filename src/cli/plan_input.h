@@ -27,6 +27,7 @@ struct PlanFlags {
   std::vector<std::int32_t> dead;        // ranks that get nothing
   std::int32_t pipeline_stages = 1;
   bool offload = false;
+  int num_threads = 1;
   std::string capacity;
   std::string max_context;          // "": the longest sequence (static), ranks * capacity (corpus)
   std::string global_batch_tokens;  // "": everything (lengths only)

@@ -26,6 +26,12 @@ struct RingShare {
   Tokens largest_member{};
 };
 
+// One layer forward of so many causal pairs and tokens at speed 1, fixed cost left out.
+inline double compute_ns(const CostModel& cost, std::int64_t work, Tokens tokens) {
+  return cost.attention_ns_per_pair * static_cast<double>(work) +
+         cost.linear_ns_per_token * static_cast<double>(tokens.value());
+}
+
 // (D-1) hops, each as long as the largest member's K and V need: one layer forward.
 double exchange_ns(const CostModel& cost, std::int32_t degree, Tokens largest_member);
 

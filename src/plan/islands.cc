@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <queue>
 #include <utility>
 
 namespace weft {
@@ -33,23 +32,52 @@ std::vector<StripInput> cut_cluster(const PlanRequest& request, const StepPlan& 
   return islands;
 }
 
-// Gives each item to the island with the least time per rank.
+// Deals items by time per rank.
 class Dealer {
  public:
-  explicit Dealer(std::span<const StripInput> islands) : islands_(islands) {
-    for (std::size_t i = 0; i < islands.size(); ++i) least_.emplace(0, i);
+  explicit Dealer(std::vector<StripInput>& islands) : islands_(islands), loads_(islands.size()) {
+    for (const StripInput& island : islands) num_ranks_ += island.num_ranks;
   }
-  std::size_t next(double area) {
-    const auto [load, island] = least_.top();
-    least_.pop();
-    least_.emplace(load + area / islands_[island].num_ranks, island);
-    return island;
+
+  // To the island with the least.
+  void deal(const GangTask& task) {
+    const auto least = std::min_element(loads_.begin(), loads_.end());
+    const auto i = static_cast<std::size_t>(least - loads_.begin());
+    const double area = static_cast<double>(task.degree) * static_cast<double>(task.duration);
+    *least += area / islands_[i].num_ranks;
+    islands_[i].tasks.push_back(task);
+  }
+
+  // To each its share, the last ones to the islands with the least. `ns`: of each sequence.
+  void deal(WholeRun run, double ns) {
+    std::int32_t left = run.count;
+    shares_.clear();
+    for (const StripInput& island : islands_) {
+      shares_.push_back(
+          static_cast<std::int32_t>(std::int64_t{run.count} * island.num_ranks / num_ranks_));
+      left -= shares_.back();
+    }
+    order_.resize(islands_.size());
+    std::iota(order_.begin(), order_.end(), 0);
+    std::partial_sort(order_.begin(), order_.begin() + left, order_.end(),
+                      [&](std::size_t a, std::size_t b) {
+                        return loads_[a] != loads_[b] ? loads_[a] < loads_[b] : a < b;
+                      });
+    for (std::int32_t i = 0; i < left; ++i) ++shares_[order_[static_cast<std::size_t>(i)]];
+    for (std::size_t i = 0; i < islands_.size(); ++i) {
+      if (shares_[i] == 0) continue;
+      islands_[i].whole.push_back({.first = run.first, .count = shares_[i]});
+      run.first += shares_[i];
+      loads_[i] += ns * shares_[i] / islands_[i].num_ranks;
+    }
   }
 
  private:
-  using Load = std::pair<double, std::size_t>;
-  std::span<const StripInput> islands_;
-  std::priority_queue<Load, std::vector<Load>, std::greater<>> least_;
+  std::vector<StripInput>& islands_;
+  std::vector<double> loads_;  // [islands]: ns a rank
+  std::int64_t num_ranks_ = 0;
+  std::vector<std::int32_t> shares_;  // [islands] of the run
+  std::vector<std::size_t> order_;    // [islands]
 };
 
 }  // namespace
@@ -61,38 +89,20 @@ std::vector<StripInput> deal_to_islands(const PlanRequest& request, const StepPl
   std::vector<StripInput> islands = cut_cluster(request, plan, largest_degree);
   if (islands.size() == 1) {
     islands[0].tasks = std::move(tasks);
-    islands[0].whole.resize(plan.sequences.size() - first_whole);
-    std::iota(islands[0].whole.begin(), islands[0].whole.end(),
-              static_cast<std::int32_t>(first_whole));
+    islands[0].whole = whole_runs(plan.sequences, first_whole);
     return islands;
   }
-  for (StripInput& island : islands)
-    island.whole.reserve((plan.sequences.size() - first_whole) / islands.size() * 9 / 8);
   Dealer dealer(islands);
-  for (const GangTask& task : tasks) {
-    const double area = static_cast<double>(task.degree) * static_cast<double>(task.duration);
-    islands[dealer.next(area)].tasks.push_back(task);
-  }
+  for (const GangTask& task : tasks) dealer.deal(task);
   const CostModel& cost = request.cost;
   const double all_layers = cost.num_layers * (1 + cost.backward_ratio);
   const double linear =
       cost.linear_ns_per_token + cost.fixed_ns / static_cast<double>(plan.capacity.value());
-  // Several neighbours at once while many are left, the last ones one by one.
-  const std::size_t num = plan.sequences.size();
-  for (std::size_t i = first_whole; i < num;) {
-    const std::size_t left = num - i;
-    const std::size_t block = std::clamp<std::size_t>(left / (64 * islands.size()), 1, 32);
-    double ns = 0;
-    for (std::size_t k = i; k < i + block; ++k) {
-      const auto tokens = static_cast<double>(plan.sequences[k].tokens.value());
-      ns += tokens * (linear + cost.attention_ns_per_pair * (tokens + 1) / 2);
-    }
-    std::vector<std::int32_t>& whole = islands[dealer.next(all_layers * ns)].whole;
-    const std::size_t before = whole.size();
-    whole.resize(before + block);
-    std::iota(whole.begin() + static_cast<std::ptrdiff_t>(before), whole.end(),
-              static_cast<std::int32_t>(i));
-    i += block;
+  for (const WholeRun run : whole_runs(plan.sequences, first_whole)) {
+    const auto tokens =
+        static_cast<double>(plan.sequences[static_cast<std::size_t>(run.first)].tokens.value());
+    dealer.deal(run,
+                all_layers * tokens * (linear + cost.attention_ns_per_pair * (tokens + 1) / 2));
   }
   return islands;
 }

@@ -4,15 +4,19 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/parallel_parts.h"
 #include "base/suggest.h"
 #include "plan/evaluate.h"
 #include "plan/lower_bound.h"
 #include "plan/offload.h"
+#include "plan/sequence_check.h"
 #include "plan/strategy.h"
 #include "plan/validate.h"
 
 namespace weft {
 namespace {
+
+constexpr int kMostPlanningThreads = 1024;
 
 struct Strategy {
   std::string name;
@@ -58,6 +62,8 @@ void check_request(const PlanRequest& request) {
                   "plan: {} pipeline stages for the {} layers of a rank (cost '{}'); a stage needs "
                   "at least one",
                   request.cluster.pipeline_stages, request.cost.num_layers, request.cost.name);
+  WEFT_USER_CHECK(options.num_threads >= 1 && options.num_threads <= kMostPlanningThreads,
+                  "plan: {} threads, expected 1 to {}", options.num_threads, kMostPlanningThreads);
   WEFT_USER_CHECK(options.step >= 0, "plan: step is {}, expected 0 or more", options.step);
 }
 
@@ -77,22 +83,6 @@ void check_offload(const PlanRequest& request) {
                   request.cluster.pipeline_stages);
   WEFT_USER_CHECK(request.cluster.is_uniform(),
                   "plan: offload is planned for ranks of one speed and memory only; leave it out");
-}
-
-void check_ids(std::span<const SequenceSpec> sequences) {
-  const auto is_ascending = [](const auto& ids, auto id) {
-    return std::adjacent_find(ids.begin(), ids.end(), [&](const auto& a, const auto& b) {
-             return id(a) >= id(b);
-           }) == ids.end();
-  };
-  if (is_ascending(sequences, [](const SequenceSpec& sequence) { return sequence.id; })) return;
-  std::vector<std::int64_t> ids;
-  ids.reserve(sequences.size());
-  for (const SequenceSpec& sequence : sequences) ids.push_back(sequence.id);
-  std::sort(ids.begin(), ids.end());
-  const auto twice = std::adjacent_find(ids.begin(), ids.end());
-  WEFT_USER_CHECK(twice == ids.end(),
-                  "plan: two sequences have the id {}; ids must be unique within a step", *twice);
 }
 
 void check_sequences(std::span<const SequenceSpec> sequences, const ClusterSpec& cluster,
@@ -115,7 +105,9 @@ void check_sequences(std::span<const SequenceSpec> sequences, const ClusterSpec&
         sequence.id, sequence.tokens, cluster.num_ranks, capacity, all,
         ranks_needed(sequence.tokens, capacity));
   }
-  check_ids(sequences);
+  const auto twice = repeated_id(sequences);
+  WEFT_USER_CHECK(!twice, "plan: two sequences have the id {}; ids must be unique within a step",
+                  *twice);
 }
 
 // The request without dead ranks; `live` lists the ranks that remain.
@@ -212,8 +204,16 @@ StepPlan make_plan(const PlanRequest& request) {
     for (std::int32_t r = 0; r < plan.num_ranks; ++r)
       plan.rank_capacity.push_back(request.cluster.capacity_of(Rank(r), plan.capacity));
   }
-  plan.makespan = evaluate(plan, request.cost, request.cluster).makespan;
-  validate(plan);
+  Nanoseconds makespan;
+  for_each_part(request.options.num_threads, 2, [&](std::size_t part) {
+    if (part == 0) {
+      makespan = evaluate(plan, request.cost, request.cluster).makespan;
+    } else {
+      validate_work(plan);
+    }
+  });
+  plan.makespan = makespan;
+  validate_times(plan);
   return plan;
 }
 

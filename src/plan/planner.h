@@ -26,6 +26,8 @@ struct PlanOptions {
   // Whether long sequences may offload activations, to need fewer ranks ("hdp" alone;
   // docs/planner.md "Offload").
   bool offload = false;
+  // Threads that plan, >= 1 ("hdp" alone uses several); the plan is the same for any number.
+  int num_threads = 1;
   LossWeighting weighting = LossWeighting::kToken;
   std::int64_t step = 0;   // recorded in the plan
   std::uint64_t seed = 0;  // recorded in the plan

@@ -8,22 +8,36 @@
 namespace weft {
 namespace {
 
-std::vector<Tokens> find_largest_members(const StepPlan& plan) {
-  std::vector<Tokens> largest(plan.groups.size());
+bool is_shared(const MicroBatch& micro_batch) {
+  return std::any_of(micro_batch.pieces.begin(), micro_batch.pieces.end(),
+                     [](const Piece& piece) { return piece.group_idx != kNoGroup; });
+}
+
+std::vector<const MicroBatch*> shared_micro_batches(const StepPlan& plan) {
+  std::vector<const MicroBatch*> shared;
   for (const auto& micro_batches : plan.ranks) {
-    for (const MicroBatch& micro_batch : micro_batches) {
-      for (std::size_t p = 0; p < micro_batch.pieces.size();) {
-        const std::int32_t group_idx = micro_batch.pieces[p].group_idx;
-        std::int64_t tokens = 0;
-        const std::size_t first = p;
-        while (p < micro_batch.pieces.size() && micro_batch.pieces[p].group_idx == group_idx &&
-               (p == first || group_idx != kNoGroup)) {
-          tokens += micro_batch.pieces[p++].range.size();
-        }
-        if (group_idx == kNoGroup) continue;
-        Tokens& member = largest[static_cast<std::size_t>(group_idx)];
-        member = std::max(member, Tokens(tokens));
+    for (const MicroBatch& micro_batch : micro_batches)
+      if (is_shared(micro_batch)) shared.push_back(&micro_batch);
+  }
+  return shared;
+}
+
+std::vector<Tokens> find_largest_members(const StepPlan& plan,
+                                         std::span<const MicroBatch* const> shared) {
+  std::vector<Tokens> largest(plan.groups.size());
+  for (const MicroBatch* micro_batch : shared) {
+    const std::vector<Piece>& pieces = micro_batch->pieces;
+    for (std::size_t p = 0; p < pieces.size();) {
+      const std::int32_t group_idx = pieces[p].group_idx;
+      std::int64_t tokens = 0;
+      const std::size_t first = p;
+      while (p < pieces.size() && pieces[p].group_idx == group_idx &&
+             (p == first || group_idx != kNoGroup)) {
+        tokens += pieces[p++].range.size();
       }
+      if (group_idx == kNoGroup) continue;
+      Tokens& member = largest[static_cast<std::size_t>(group_idx)];
+      member = std::max(member, Tokens(tokens));
     }
   }
   return largest;
@@ -31,9 +45,11 @@ std::vector<Tokens> find_largest_members(const StepPlan& plan) {
 
 }  // namespace
 
-RingShares::RingShares(const StepPlan& plan)
+RingShares::RingShares(const StepPlan& plan) : RingShares(plan, shared_micro_batches(plan)) {}
+
+RingShares::RingShares(const StepPlan& plan, std::span<const MicroBatch* const> shared)
     : plan_(plan),
-      largest_members_(find_largest_members(plan)),
+      largest_members_(find_largest_members(plan, shared)),
       ring_of_group_(plan.groups.size()) {
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
     const bool same = g > 0 && plan.groups[g - 1].slot_idx == plan.groups[g].slot_idx &&
@@ -89,9 +105,8 @@ void RingShares::collect(const MicroBatch& micro_batch, std::vector<RingShare>& 
   }
 }
 
-void add_checked(std::int64_t& sum, std::int64_t value, std::string_view what) {
-  WEFT_USER_CHECK(!__builtin_add_overflow(sum, value, &sum),
-                  "evaluate: the {} exceeds 2^63; plan fewer or shorter sequences", what);
+void refuse_sum(std::string_view what) {
+  throw_user_error("evaluate: the {} exceeds 2^63; plan fewer or shorter sequences", what);
 }
 
 }  // namespace weft

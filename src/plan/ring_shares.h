@@ -20,6 +20,8 @@ class RingShares {
  public:
   // REQUIRES: validate(plan) passes; the plan outlives this.
   explicit RingShares(const StepPlan& plan);
+  // `shared`: all micro-batches of the plan that hold a piece of a group.
+  RingShares(const StepPlan& plan, std::span<const MicroBatch* const> shared);
 
   std::int32_t num_rings() const { return num_rings_; }
   std::span<const Rank> ranks_of(std::int32_t ring) const;
@@ -38,8 +40,12 @@ class RingShares {
   std::vector<std::int32_t> group_of_ring_;  // [rings]: the first of them
 };
 
+[[noreturn]] void refuse_sum(std::string_view what);
+
 // Adds, or UserError when the sum does not fit: both times and work come near 2^63 for one sequence
 // of 2^32 tokens.
-void add_checked(std::int64_t& sum, std::int64_t value, std::string_view what);
+inline void add_checked(std::int64_t& sum, std::int64_t value, std::string_view what) {
+  if (__builtin_add_overflow(sum, value, &sum)) refuse_sum(what);
+}
 
 }  // namespace weft

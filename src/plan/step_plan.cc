@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/huge_pages.h"
 
 namespace weft {
 
@@ -106,14 +107,17 @@ std::vector<SequenceSpec> sorted_canonically(std::span<const SequenceSpec> seque
     previous_id = sequence.id;
     if (is_positive) ++places[key(sequence)];
   }
-  // The pass keeps ascending ids ascending within a length.
-  if (!are_ids_ascending || !is_positive) return sorted_by_comparison(sequences);
+  if (!is_positive) return sorted_by_comparison(sequences);
   const auto num_long = static_cast<std::ptrdiff_t>(places[0]);
   std::uint32_t before = 0;
   for (std::uint32_t& place : places) before += std::exchange(place, before);
-  std::vector<SequenceSpec> sorted(sequences.size());
+  auto sorted = reserve_large<SequenceSpec>(sequences.size());
+  sorted.resize(sequences.size());
   for (const SequenceSpec& sequence : sequences) sorted[places[key(sequence)]++] = sequence;
   std::sort(sorted.begin(), sorted.begin() + num_long, is_before);
+  if (are_ids_ascending) return sorted;            // the pass kept them so within a length
+  for (std::size_t k = 1; k < places.size(); ++k)  // each place is now the end of its length
+    std::sort(sorted.begin() + places[k - 1], sorted.begin() + places[k], is_before);
   return sorted;
 }
 

@@ -4,6 +4,7 @@
 #include <limits>
 #include <vector>
 
+#include "base/parallel_parts.h"
 #include "plan/islands.h"
 #include "plan/sequence_time.h"
 #include "plan/strategy.h"
@@ -73,11 +74,13 @@ Candidate schedule_all(const PlanRequest& request, const StepPlan& plan,
                        const std::vector<GangTask>& tasks) {
   Candidate candidate;
   candidate.islands = deal_to_islands(request, plan, tasks, tasks.size());
-  for (const StripInput& island : candidate.islands) {
-    StripSchedule& schedule = candidate.schedules.emplace_back();
-    schedule_strip(island, request.cost, request.cluster, plan.capacity, goal_of(plan), schedule);
+  candidate.schedules.resize(candidate.islands.size());
+  for_each_part(request.options.num_threads, candidate.islands.size(), [&](std::size_t i) {
+    schedule_strip(candidate.islands[i], request.cost, request.cluster, plan.capacity,
+                   goal_of(plan), candidate.schedules[i]);
+  });
+  for (const StripSchedule& schedule : candidate.schedules)
     candidate.makespan = std::max(candidate.makespan, schedule.makespan);
-  }
   return candidate;
 }
 
@@ -86,20 +89,13 @@ Candidate schedule_all(const PlanRequest& request, const StepPlan& plan,
 void plan_hdp_many(const PlanRequest& request, StepPlan& plan) {
   const std::vector<GangTask> tasks = tasks_of(request, plan);
   const std::vector<GangTask> shorter = shorter_tasks(request, plan, tasks);
-  StripAssembly assembly(plan);
-  if (shorter.empty()) {  // island by island: the memory of one serves the next
-    StripSchedule schedule;
-    for (const StripInput& island : deal_to_islands(request, plan, tasks, tasks.size())) {
-      schedule_strip(island, request.cost, request.cluster, plan.capacity, goal_of(plan), schedule);
-      assembly.append(island, schedule);
-    }
-    return;
+  Candidate best = schedule_all(request, plan, shorter.empty() ? tasks : shorter);
+  // Without more ranks the longest task alone ends no earlier than this.
+  if (!shorter.empty() && best.makespan > tasks.front().duration) {
+    Candidate other = schedule_all(request, plan, tasks);
+    if (other.makespan <= best.makespan) best = std::move(other);
   }
-  Candidate best = schedule_all(request, plan, tasks);
-  Candidate other = schedule_all(request, plan, shorter);
-  if (other.makespan < best.makespan) best = std::move(other);
-  for (std::size_t i = 0; i < best.islands.size(); ++i)
-    assembly.append(best.islands[i], best.schedules[i]);
+  StripAssembly(plan).append(best.islands, best.schedules, request.options.num_threads);
 }
 
 }  // namespace weft

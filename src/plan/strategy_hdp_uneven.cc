@@ -84,8 +84,7 @@ void plan_hdp_uneven(const PlanRequest& request, StepPlan& plan) {
   StripInput input;
   input.sequences = plan.sequences;
   input.num_ranks = plan.num_ranks;
-  input.whole.resize(plan.sequences.size() - num_shared);
-  std::iota(input.whole.begin(), input.whole.end(), static_cast<std::int32_t>(num_shared));
+  input.whole = whole_runs(plan.sequences, num_shared);
   StripSchedule best;
   const std::span<const Trial> trials = is_even ? kSpeedTrials : kMemoryTrials;
   for (std::size_t t = 0; t < trials.size(); ++t) {

@@ -199,10 +199,21 @@ class StripScheduler {
 
 }  // namespace
 
+std::vector<WholeRun> whole_runs(std::span<const SequenceSpec> sequences, std::size_t first) {
+  std::vector<WholeRun> runs;
+  for (std::size_t i = first; i < sequences.size(); ++i) {
+    if (i == first || sequences[i].tokens != sequences[i - 1].tokens)
+      runs.push_back({.first = static_cast<std::int32_t>(i), .count = 0});
+    ++runs.back().count;
+  }
+  return runs;
+}
+
 void schedule_strip(const StripInput& input, const CostModel& cost, const ClusterSpec& cluster,
                     Tokens capacity, std::int64_t goal, StripSchedule& result) {
   result.groups.clear();
   result.packs.clear();
+  result.runs.clear();
   result.makespan = 0;
   StripScheduler(input, cost, cluster, capacity, goal, result).run();
 }

@@ -26,6 +26,12 @@ struct GangTask {
   std::int64_t duration = 0;
 };
 
+// Whole sequences of one length, neighbours in canonical order.
+struct WholeRun {
+  std::int32_t first = 0;  // into StripInput::sequences
+  std::int32_t count = 0;
+};
+
 // Ranks [begin, end).
 struct RankInterval {
   std::int32_t begin = 0;
@@ -47,26 +53,35 @@ struct StripPack {
   std::int32_t before_group = 0;
   std::int32_t num_sequences = 0;
   Tokens room;              // that is left
-  std::int32_t first = -1;  // position in StripInput::whole; the others follow through `next`
+  std::int32_t first = -1;  // into StripSchedule::runs; the others follow through `next`
   std::int32_t last = -1;
+};
+
+// Those of one length in a pack.
+struct PackRun {
+  WholeRun sequences;
+  Tokens tokens;           // of each
+  std::int32_t next = -1;  // of the same pack
 };
 
 struct StripSchedule {
   std::vector<StripGroup> groups;  // ascending start
   std::vector<StripPack> packs;    // those of a rank before one group in running order
-  std::vector<std::int32_t> next;  // [whole]: the next position of the same pack
-  std::vector<Tokens> tokens;      // [whole]: of the sequence, near at hand
-  std::int64_t makespan = 0;       // as planned; evaluate() is the judge
+  std::vector<PackRun> runs;
+  std::int64_t makespan = 0;  // as planned; evaluate() is the judge
 };
 
 struct StripInput {
   std::span<const SequenceSpec> sequences;  // of the whole step, canonical order
   std::vector<GangTask> tasks;              // longest duration first
-  std::vector<std::int32_t> whole;          // ascending: longest first; each within the capacity
+  std::vector<WholeRun> whole;              // ascending: longest first; each within the capacity
   std::int32_t first_rank = 0;
   std::int32_t num_ranks = 1;
   std::int32_t ranks_per_node = 1;
 };
+
+// The runs of sequences[first..].
+std::vector<WholeRun> whole_runs(std::span<const SequenceSpec> sequences, std::size_t first);
 
 // REQUIRES: cluster.is_uniform(). Ranks are [first_rank, first_rank + num_ranks). `goal`: a
 // makespan that is good enough to stop searching at. What `result` held is lost, its memory used.

@@ -13,13 +13,11 @@
 #include "plan/cover_check.h"
 #include "plan/damage.h"
 #include "plan/plan_codec.h"
+#include "plan/sequence_check.h"
 #include "plan/slot_order.h"
 
 namespace weft {
 namespace {
-
-// causal_work is exact below 2^32 tokens; 2^31 sequences of this size still add up within int64.
-constexpr std::int64_t kMaxSequenceTokens = (std::int64_t{1} << 32) - 1;
 
 template <class Index>
 void check_index(Index index, std::size_t size, std::string_view what, const auto&... where) {
@@ -43,7 +41,7 @@ class Validation {
 
   void run() {
     check_header();
-    check_sequences();
+    tokens_ = checked_tokens(plan_.sequences);
     check_groups();
     for (std::int32_t rank = 0; rank < plan_.num_ranks; ++rank) check_rank(rank);
     check_slots_are_used();
@@ -53,8 +51,6 @@ class Validation {
 
  private:
   void check_header();
-  void check_sequences();
-  void check_ids();
   void check_groups();
   void check_members(std::int32_t group_idx);
   void check_rank(std::int32_t rank);
@@ -65,6 +61,7 @@ class Validation {
   void check_slot_order();
 
   const StepPlan& plan_;
+  std::vector<std::uint32_t> tokens_;  // [sequences]
   std::vector<std::int32_t>
       group_of_sequence_;  // [up to the last shared one], kNoGroup when it has none
   std::vector<std::uint32_t> first_of_rank_;  // [num_ranks + 1] into groups_of_rank_
@@ -110,11 +107,6 @@ void Validation::check_header() {
     refuse_plan(kKind, "loss weighting is {}, expected 0 (token) or 1 (sample)",
                 static_cast<int>(plan_.weighting));
   }
-  if (plan_.lower_bound < Nanoseconds(0) || plan_.makespan < plan_.lower_bound) {
-    refuse_plan(
-        kKind, "makespan is {} ns and its lower bound {} ns, expected 0 <= lower bound <= makespan",
-        plan_.makespan, plan_.lower_bound);
-  }
   constexpr std::size_t kMaxIndexed = std::numeric_limits<std::int32_t>::max();
   if (plan_.sequences.size() > kMaxIndexed || plan_.groups.size() > kMaxIndexed) {
     refuse_plan(kKind, "{} sequences and {} groups, expected at most {} of each",
@@ -136,58 +128,6 @@ void Validation::check_header() {
     refuse_plan("empty slot", "{} slots, but only {} micro-batches", plan_.num_slots,
                 num_micro_batches);
   }
-}
-
-void Validation::check_sequences() {
-  for (std::size_t i = 0; i < plan_.sequences.size(); ++i) {
-    const SequenceSpec& sequence = plan_.sequences[i];
-    if (sequence.tokens < Tokens(1) || sequence.tokens > Tokens(kMaxSequenceTokens)) {
-      refuse_plan("bad sequence", "sequence {} (id {}) has {} tokens, expected 1 to {}", i,
-                  sequence.id, sequence.tokens, kMaxSequenceTokens);
-    }
-    if (sequence.num_targets < 0 || sequence.num_targets > sequence.tokens.value()) {
-      refuse_plan("bad sequence", "sequence {} (id {}) has {} targets, expected 0 to its {} tokens",
-                  i, sequence.id, sequence.num_targets, sequence.tokens);
-    }
-    if (i == 0) continue;
-    const SequenceSpec& previous = plan_.sequences[i - 1];
-    if (previous.tokens < sequence.tokens ||
-        (previous.tokens == sequence.tokens && previous.id >= sequence.id)) {
-      refuse_plan("sequence order",
-                  "sequence {} ({} tokens, id {}) comes after {} tokens, id {}; expected tokens "
-                  "descending, then id ascending",
-                  i, sequence.tokens, sequence.id, previous.tokens, previous.id);
-    }
-  }
-  check_ids();
-}
-
-void Validation::check_ids() {
-  if (plan_.sequences.empty()) return;
-  const auto refuse_twice = [](std::int64_t id) {
-    refuse_plan("sequence order", "two sequences have the id {}", id);
-  };
-  const auto [least, most] =
-      std::minmax_element(plan_.sequences.begin(), plan_.sequences.end(),
-                          [](const SequenceSpec& a, const SequenceSpec& b) { return a.id < b.id; });
-  // Ids that lie close together are marked, others are sorted.
-  const std::uint64_t reach =
-      static_cast<std::uint64_t>(most->id) - static_cast<std::uint64_t>(least->id);
-  if (reach < 64 * plan_.sequences.size()) {
-    std::vector<bool> is_used(reach + 1);
-    for (const SequenceSpec& sequence : plan_.sequences) {
-      const auto place = static_cast<std::size_t>(sequence.id - least->id);
-      if (is_used[place]) refuse_twice(sequence.id);
-      is_used[place] = true;
-    }
-    return;
-  }
-  std::vector<std::int64_t> ids;
-  ids.reserve(plan_.sequences.size());
-  for (const SequenceSpec& sequence : plan_.sequences) ids.push_back(sequence.id);
-  std::sort(ids.begin(), ids.end());
-  const auto twice = std::adjacent_find(ids.begin(), ids.end());
-  if (twice != ids.end()) refuse_twice(*twice);
 }
 
 void Validation::check_groups() {
@@ -249,6 +189,13 @@ void Validation::check_rank(std::int32_t rank) {
   const auto groups = std::span(groups_of_rank_)
                           .subspan(first_of_rank_[at], first_of_rank_[at + 1] - first_of_rank_[at]);
   for (const std::int32_t g : groups) member_mark_[static_cast<std::size_t>(g)] = rank;
+  // Sequences of a rank lie far apart: fetched all at once, not one after the other.
+  for (const MicroBatch& micro_batch : plan_.ranks[at]) {
+    for (const Piece& piece : micro_batch.pieces) {
+      if (static_cast<std::size_t>(piece.sequence_idx) < tokens_.size())
+        __builtin_prefetch(&tokens_[static_cast<std::size_t>(piece.sequence_idx)]);
+    }
+  }
   for (std::size_t m = 0; m < plan_.ranks[static_cast<std::size_t>(rank)].size(); ++m) {
     check_micro_batch(rank, m);
   }
@@ -308,7 +255,7 @@ void Validation::check_piece(std::int32_t rank, std::size_t micro_batch_idx,
                 piece.sequence_idx);
   }
   const auto sequence_idx = static_cast<std::size_t>(piece.sequence_idx);
-  const Tokens tokens = plan_.sequences[sequence_idx].tokens;
+  const Tokens tokens(tokens_[sequence_idx]);
   if (piece.range.begin < 0 || piece.range.end > tokens.value()) {
     refuse_plan("index out of range", "{} holds {} of sequence {}, which has {} tokens", place(),
                 piece.range, piece.sequence_idx, tokens);
@@ -387,7 +334,21 @@ void Validation::check_slot_order() {
 
 }  // namespace
 
-void validate(const StepPlan& plan) { Validation(plan).run(); }
+void validate_work(const StepPlan& plan) { Validation(plan).run(); }
+
+void validate_times(const StepPlan& plan) {
+  if (plan.lower_bound < Nanoseconds(0) || plan.makespan < plan.lower_bound) {
+    refuse_plan(
+        "bad header",
+        "makespan is {} ns and its lower bound {} ns, expected 0 <= lower bound <= makespan",
+        plan.makespan, plan.lower_bound);
+  }
+}
+
+void validate(const StepPlan& plan) {
+  validate_times(plan);
+  validate_work(plan);
+}
 
 void validate(const StepPlan& plan, const Hash128& expected_hash) {
   const Hash128 hash = plan_hash(plan);

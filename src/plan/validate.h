@@ -29,6 +29,10 @@ namespace weft {
 // Time O(pieces + members + slots), apart from sorting inside each sequence.
 void validate(const StepPlan& plan);
 
+// Its two parts: all but the predicted times, which may not be known yet; and these.
+void validate_work(const StepPlan& plan);
+void validate_times(const StepPlan& plan);
+
 // Also compares the hash: kind "wrong hash".
 void validate(const StepPlan& plan, const Hash128& expected_hash);
 

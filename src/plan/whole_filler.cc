@@ -1,6 +1,7 @@
 #include "plan/whole_filler.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <limits>
 #include <utility>
@@ -11,8 +12,10 @@ namespace weft {
 namespace {
 
 constexpr std::int32_t kAfterAll = std::numeric_limits<std::int32_t>::max();
-// Share of the whole sequences' time that levels the ends after the rest has been dealt out.
-constexpr double kLevellingShare = 0.04;
+// Shares of the whole sequences' time that level the ends after the rest has been dealt out: the
+// finer ones on ranks that are all alike, while this many sequences a rank are left.
+constexpr std::array<double, 3> kLevellingShares{0.04, 0.01, 0.0025};
+constexpr std::size_t kManyLeft = 4;
 
 std::int64_t at_speed(std::int64_t ns, double speed) {
   return speed == 1.0 ? ns : static_cast<std::int64_t>(static_cast<double>(ns) / speed) + 1;
@@ -42,10 +45,7 @@ WholeFiller::WholeFiller(const StripInput& input, const CostModel& cost, const C
       cluster_(cluster),
       capacity_(capacity),
       pool_(input.sequences, input.whole, cost, capacity),
-      result_(result) {
-  result_.next.assign(input.whole.size(), -1);
-  result_.tokens.resize(input.whole.size());
-}
+      result_(result) {}
 
 double WholeFiller::speed_of(std::int32_t rank) const { return cluster_.speed_of(Rank(rank)); }
 
@@ -63,22 +63,23 @@ std::int32_t WholeFiller::open_pack(std::int32_t rank, std::int32_t before_group
   return static_cast<std::int32_t>(result_.packs.size()) - 1;
 }
 
-void WholeFiller::put(std::int32_t pack, std::size_t length) {
+void WholeFiller::put(std::int32_t pack, std::size_t length, std::int32_t count) {
   StripPack& into = result_.packs[static_cast<std::size_t>(pack)];
-  const std::size_t position = pool_.take(length);
-  const auto place = static_cast<std::int32_t>(position);
-  if (into.num_sequences++ == 0) {
+  const auto place = static_cast<std::int32_t>(result_.runs.size());
+  if (into.num_sequences == 0) {
     into.first = place;
   } else {
-    result_.next[static_cast<std::size_t>(into.last)] = place;
+    result_.runs[static_cast<std::size_t>(into.last)].next = place;
   }
   into.last = place;
-  result_.tokens[position] = pool_.tokens(length);
-  into.room -= pool_.tokens(length);
+  into.num_sequences += count;
+  into.room -= pool_.tokens(length) * count;
+  result_.runs.push_back({.sequences = pool_.take(length, count), .tokens = pool_.tokens(length)});
 }
 
-WholeFiller::Fill WholeFiller::fill(std::int32_t rank, std::int32_t before_group, std::int64_t ns) {
-  Fill result{.left_ns = ns, .pack = -1};
+WholeFiller::Fill WholeFiller::fill(std::int32_t rank, std::int32_t before_group, std::int64_t ns,
+                                    std::int32_t pack) {
+  Fill result{.left_ns = ns, .pack = pack};
   const Tokens capacity = capacity_of(rank);
   while (true) {
     std::size_t length = WholePool::kNone;
@@ -92,45 +93,67 @@ WholeFiller::Fill WholeFiller::fill(std::int32_t rank, std::int32_t before_group
       result.pack = open_pack(rank, before_group);
       result.left_ns -= pool_.fixed_ns();
     }
-    result.left_ns -= pool_.ns(length);
-    put(result.pack, length);
+    // Longest first takes as many of this length as fit.
+    const Tokens room = result_.packs[static_cast<std::size_t>(result.pack)].room;
+    std::int64_t count = pool_.num_of(length);
+    if (count > 1) {
+      count = std::min(count, room.value() / pool_.tokens(length).value());
+      if (pool_.ns(length) > 0) count = std::min(count, result.left_ns / pool_.ns(length));
+    }
+    result.left_ns -= pool_.ns(length) * count;
+    put(result.pack, length, static_cast<std::int32_t>(count));
   }
 }
 
 void WholeFiller::fill_gap(const RankGap& gap) {
-  fill(gap.rank, gap.before_group, room_at_speed(gap.length, speed_of(gap.rank)));
+  fill(gap.rank, gap.before_group, room_at_speed(gap.length, speed_of(gap.rank)), -1);
 }
 
-// The level to which what is left rises over the ends, which are ascending.
-std::int64_t WholeFiller::water_level(const std::vector<RankEnd>& ends) const {
-  double left = left_area();
-  if (left <= 0) return ends.front().end;
-  double width = 0;
-  auto surface = static_cast<double>(ends.front().end);
-  for (const RankEnd& end : ends) {
-    const double rise = (static_cast<double>(end.end) - surface) * width;
-    if (rise >= left) break;
-    left -= rise;
-    surface = static_cast<double>(end.end);
-    width += speed_of(end.rank);
+// The level to which `left` rises over the ends.
+std::int64_t WholeFiller::water_level(double left, const std::vector<RankEnd>& ends) const {
+  double top = std::numeric_limits<double>::infinity();
+  // Without the ends above it a level falls, and more ends may lie above it.
+  while (true) {
+    double area = left;
+    double width = 0;
+    auto highest = static_cast<double>(std::numeric_limits<std::int64_t>::min());
+    for (const RankEnd& end : ends) {
+      const auto own = static_cast<double>(end.end);
+      if (own > top) continue;
+      const double speed = speed_of(end.rank);
+      area += own * speed;
+      width += speed;
+      highest = std::max(highest, own);
+    }
+    if (width > 0) top = area / width;  // rounding may leave the lowest end above its level
+    if (width == 0 || highest <= top) return static_cast<std::int64_t>(top);
   }
-  return static_cast<std::int64_t>(surface + left / width);
+}
+
+void WholeFiller::raise(double area, std::int64_t margin, std::vector<RankEnd>& ends,
+                        std::vector<std::int32_t>& packs) {
+  const std::int64_t top = water_level(area, ends);
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    const double speed = speed_of(ends[i].rank);
+    const std::int64_t room = room_at_speed(top - margin - ends[i].end, speed);
+    if (room <= 0) continue;
+    const Fill filled = fill(ends[i].rank, kAfterAll, room, packs[i]);
+    ends[i].end += at_speed(room - filled.left_ns, speed);
+    packs[i] = filled.pack;
+  }
 }
 
 void WholeFiller::level(std::vector<RankEnd> ends) {
   std::stable_sort(ends.begin(), ends.end(),
                    [](const RankEnd& a, const RankEnd& b) { return a.end < b.end; });
-  const std::int64_t top = water_level(ends);
-  const auto margin = static_cast<std::int64_t>(
-      kLevellingShare * static_cast<double>(pool_.left_ns()) / input_.num_ranks);
+  const double mean_ns = static_cast<double>(pool_.left_ns()) / input_.num_ranks;
   std::vector<std::int32_t> packs(ends.size(), -1);
-  for (std::size_t i = 0; i < ends.size(); ++i) {
-    const double speed = speed_of(ends[i].rank);
-    const std::int64_t room = room_at_speed(top - margin - ends[i].end, speed);
-    if (room <= 0) continue;
-    const Fill filled = fill(ends[i].rank, kAfterAll, room);
-    ends[i].end += at_speed(room - filled.left_ns, speed);
-    packs[i] = filled.pack;
+  double area = left_area();
+  for (const double share : kLevellingShares) {
+    raise(area, static_cast<std::int64_t>(share * mean_ns), ends, packs);
+    if (!cluster_.is_uniform() || pool_.num_left() < kManyLeft * ends.size()) break;
+    // Open packs may hold what is left: a level too high would leave nothing for the last ranks.
+    area = static_cast<double>(pool_.left_ns());
   }
   deal_out(std::move(ends), std::move(packs));
 }
@@ -173,7 +196,7 @@ void WholeFiller::deal_out(std::vector<RankEnd> ends, std::vector<std::int32_t> 
       ends[i].end += at_speed(pool_.fixed_ns(), speed);
     }
     ends[i].end += at_speed(pool_.ns(length), speed);
-    put(packs[i], length);
+    put(packs[i], length, 1);
     replace_top(tops, top_of(i));
     for (const Top& small : too_small) {
       tops.push_back(small);

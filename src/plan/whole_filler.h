@@ -41,11 +41,15 @@ class WholeFiller {
     std::int32_t pack = -1;    // the last one opened
   };
 
-  Fill fill(std::int32_t rank, std::int32_t before_group, std::int64_t ns);
+  // Fills `pack` first, when there is one (-1: none).
+  Fill fill(std::int32_t rank, std::int32_t before_group, std::int64_t ns, std::int32_t pack);
+  // Fills the ranks up to the level to which `area` would rise over them, less the margin.
+  void raise(double area, std::int64_t margin, std::vector<RankEnd>& ends,
+             std::vector<std::int32_t>& packs);
   void deal_out(std::vector<RankEnd> ends, std::vector<std::int32_t> packs);
   std::int32_t open_pack(std::int32_t rank, std::int32_t before_group);
-  void put(std::int32_t pack, std::size_t length);
-  std::int64_t water_level(const std::vector<RankEnd>& ends) const;
+  void put(std::int32_t pack, std::size_t length, std::int32_t count);
+  std::int64_t water_level(double area, const std::vector<RankEnd>& ends) const;
   double speed_of(std::int32_t rank) const;
   Tokens capacity_of(std::int32_t rank) const;
 

@@ -14,31 +14,25 @@ constexpr std::int64_t kLargestTable = 1 << 16;
 
 }  // namespace
 
-WholePool::WholePool(std::span<const SequenceSpec> sequences, std::span<const std::int32_t> whole,
+WholePool::WholePool(std::span<const SequenceSpec> sequences, std::span<const WholeRun> whole,
                      const CostModel& cost, Tokens capacity)
-    : num_left_(whole.size()), fixed_ns_(all_layers(cost, cost.fixed_ns).value()) {
+    : fixed_ns_(all_layers(cost, cost.fixed_ns).value()) {
   CostModel without_fixed = cost;
   without_fixed.fixed_ns = 0;
-  Tokens previous(-1);
-  for (std::size_t i = 0; i < whole.size(); ++i) {
-    const Tokens own = sequences[static_cast<std::size_t>(whole[i])].tokens;
-    if (own != previous) {
-      lengths_.push_back({.tokens = own,
-                          .ns = sequence_time(without_fixed, own, 1, 1.0).value(),
-                          .next = static_cast<std::uint32_t>(i),
-                          .end = static_cast<std::uint32_t>(i)});
-      previous = own;
-    }
-    Length& length = lengths_.back();
-    ++length.end;
-    left_ns_ += length.ns;
-    left_tokens_ += own;
+  lengths_.reserve(whole.size());
+  for (const WholeRun run : whole) {
+    const Tokens own = sequences[static_cast<std::size_t>(run.first)].tokens;
+    const std::int64_t ns = sequence_time(without_fixed, own, 1, 1.0).value();
+    lengths_.push_back({.tokens = own, .ns = ns, .left = run});
+    num_left_ += static_cast<std::size_t>(run.count);
+    left_ns_ += ns * run.count;
+    left_tokens_ += own * run.count;
   }
   next_.resize(lengths_.size() + 1);
   std::iota(next_.begin(), next_.end(), 0);
   // A table pays when there are at least as many searches as entries.
   if (capacity.value() > kLargestTable ||
-      capacity.value() > 4 * static_cast<std::int64_t>(whole.size())) {
+      capacity.value() > 4 * static_cast<std::int64_t>(num_left_)) {
     return;
   }
   at_most_.resize(static_cast<std::size_t>(capacity.value()) + 1);
@@ -82,14 +76,16 @@ std::size_t WholePool::longest_within(Tokens room, std::int64_t ns) {
   return next_from(static_cast<std::size_t>(found - lengths_.begin()));
 }
 
-std::size_t WholePool::take(std::size_t length) {
+WholeRun WholePool::take(std::size_t length, std::int32_t count) {
   Length& own = lengths_[length];
-  const std::size_t position = own.next++;
-  if (own.next == own.end) next_[length] = static_cast<std::uint32_t>(length + 1);
-  left_ns_ -= own.ns;
-  left_tokens_ -= own.tokens;
-  --num_left_;
-  return position;
+  const WholeRun taken{.first = own.left.first, .count = count};
+  own.left.first += count;
+  own.left.count -= count;
+  if (own.left.count == 0) next_[length] = static_cast<std::uint32_t>(length + 1);
+  left_ns_ -= own.ns * count;
+  left_tokens_ -= own.tokens * count;
+  num_left_ -= static_cast<std::size_t>(count);
+  return taken;
 }
 
 }  // namespace weft

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cost/cost_model.h"
-#include "plan/step_plan.h"
+#include "plan/strip_schedule.h"
 
 namespace weft {
 
@@ -16,16 +16,18 @@ class WholePool {
  public:
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
-  // `whole`: sequence_idx, longest first, each within the capacity.
-  WholePool(std::span<const SequenceSpec> sequences, std::span<const std::int32_t> whole,
+  // `whole`: longest first, each within the capacity.
+  WholePool(std::span<const SequenceSpec> sequences, std::span<const WholeRun> whole,
             const CostModel& cost, Tokens capacity);
 
   // The longest length left of at most `room` tokens that takes at most `ns` at speed 1, fixed cost
   // left out; kNone when there is none.
   std::size_t longest_within(Tokens room, std::int64_t ns);
   std::size_t longest() { return next_from(0); }  // kNone when nothing is left
-  // Takes a sequence of the length: its position in `whole`, the first one that is left.
-  std::size_t take(std::size_t length);
+  // How many of the length are left.
+  std::int64_t num_of(std::size_t length) const { return lengths_[length].left.count; }
+  // The first `count` of the length that are left. REQUIRES: there are as many.
+  WholeRun take(std::size_t length, std::int32_t count);
 
   std::size_t num_left() const { return num_left_; }
   std::int64_t left_ns() const { return left_ns_; }
@@ -38,8 +40,7 @@ class WholePool {
   struct Length {
     Tokens tokens;
     std::int64_t ns = 0;
-    std::uint32_t next = 0;  // position of the first one left
-    std::uint32_t end = 0;   // position after the last one
+    WholeRun left;
   };
 
   std::size_t next_from(std::size_t length);

@@ -246,6 +246,18 @@ class CommandLine(unittest.TestCase):
             self.assertEqual(refused.returncode, 2)
             self.assertIn(words, refused.stderr)
 
+    def test_a_plan_is_the_same_for_any_number_of_threads(self):
+        lengths = self.folder / "many.txt"
+        lengths.write_text("40000\n" + "".join(f"{1 + 37 * i % 4000}\n" for i in range(3000)))
+        plan = ("plan", "--lengths", lengths, "--ranks", "4100", "--capacity", "8K", "--json", "--threads")
+        one = weft(*plan, "1")
+        self.assertEqual(one.returncode, 0, one.stderr)
+        for num_threads in ("2", "3", "7"):
+            self.assertEqual(weft(*plan, num_threads).stdout, one.stdout)
+        refused = weft(*plan, "0")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("--threads", refused.stderr)
+
     def test_plan_with_offload_needs_a_cost_that_says_how_fast_and_says_what_it_offloads(self):
         lengths = self.folder / "offloaded.txt"
         lengths.write_text("131072\n" + "700\n" * 40)

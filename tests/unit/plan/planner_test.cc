@@ -102,6 +102,11 @@ TEST(Planner, RefusesWhatIsNotAStep) {
   std::vector<SequenceSpec> targets = sequences_of({3});
   targets[0].num_targets = 4;
   EXPECT_THAT(refusal(request_of("hdp", targets, 1, 8)), HasSubstr("4 targets"));
+  PlanRequest threads = request_of("hdp", sequences_of({9}), 4, 8);
+  for (const int num_threads : {0, -1, 1025}) {
+    threads.options.num_threads = num_threads;
+    EXPECT_THAT(refusal(threads), HasSubstr(fmt::format("{} threads", num_threads)));
+  }
   PlanRequest context = request_of("static", sequences_of({9}), 4, 8);
   context.options.max_context = Tokens(8);
   EXPECT_THAT(refusal(context), HasSubstr("configured context of 8"));

@@ -79,6 +79,29 @@ TEST(Strategies, AMixOfManySequencesInAnyOrderGivesTheSameBytes) {
   }
 }
 
+// Islands of ranks are scheduled side by side; so are a plan's evaluation and its validation.
+TEST(Strategies, AnyNumberOfThreadsAndAnyOrderGiveTheSameBytes) {
+  auto large =
+      testing::draw_lengths(testing::kGithubShares, Tokens(96 << 20), Tokens(256 << 10), 8);
+  // Alone on the ranks that hold it, it would take longer than the rest: two schedules are made.
+  large.push_back({.id = 1'000'000, .tokens = Tokens(512 << 10), .num_targets = 1});
+  const auto small =
+      testing::draw_lengths(testing::kBytedShares, Tokens(2 << 20), Tokens(128 << 10), 8);
+  std::vector<PlanRequest> requests{request_of("hdp", large, 6150, 8192),
+                                    request_of("hdp", sequences_of({9000, 700, 1}), 5, 8192)};
+  for (const std::string& strategy : strategy_names())
+    requests.push_back(request_of(strategy, small, 33, 8192));
+  for (PlanRequest& request : requests) {
+    const Hash128 hash = plan_hash(make_plan(request));
+    for (const int num_threads : {2, 3, 7}) {
+      request.options.num_threads = num_threads;
+      std::reverse(request.sequences.begin(), request.sequences.end());
+      EXPECT_EQ(plan_hash(make_plan(request)), hash)
+          << request.options.strategy << ", " << num_threads << " threads";
+    }
+  }
+}
+
 TEST(Strategies, HdpIsWithinOnePercentOfTheBoundOn512RanksAndNeverSlowerThanTheOthers) {
   for (const auto& [name, shares] :
        {std::pair("github", testing::kGithubShares), std::pair("byted", testing::kBytedShares)}) {

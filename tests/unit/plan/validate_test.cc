@@ -94,6 +94,19 @@ TEST(Validate, RefusesABadHeader) {
   EXPECT_THAT(refusal([](StepPlan& p) { p.num_slots = -1; }), is_bad);
 }
 
+TEST(Validate, ItsTwoPartsAreTheTimesAndAllElse) {
+  StepPlan early = valid_plan();
+  early.makespan = 7_us;
+  EXPECT_NO_THROW(validate_work(early));
+  EXPECT_THROW(validate_times(early), UserError);
+  EXPECT_THAT(refusal_of(early), names("bad header"));
+  StepPlan damaged = valid_plan();
+  damaged.capacity = 1_tok;
+  EXPECT_NO_THROW(validate_times(damaged));
+  EXPECT_THROW(validate_work(damaged), UserError);
+  EXPECT_THAT(refusal_of(damaged), names("over capacity"));
+}
+
 TEST(Validate, RefusesABadSequence) {
   const auto is_bad = names("bad sequence");
   EXPECT_THAT(refusal([](StepPlan& p) { p.sequences[4].tokens = 0_tok; }), is_bad);

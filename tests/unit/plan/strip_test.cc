@@ -1,0 +1,213 @@
+// The parts of the fast path for many sequences: runs, their deal to islands, and how they fill
+// ranks.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "base/random.h"
+#include "plan/islands.h"
+#include "plan/sequence_time.h"
+#include "plan/whole_filler.h"
+#include "tests/unit/plan/length_mixes.h"
+#include "tests/unit/plan/planning_cases.h"
+
+namespace weft {
+namespace {
+
+using testing::request_of;
+using testing::sequences_of;
+
+StepPlan header_of(const PlanRequest& request) {
+  StepPlan plan;
+  plan.sequences = sorted_canonically(request.sequences);
+  plan.num_ranks = request.cluster.num_ranks;
+  plan.capacity = request.options.capacity;
+  return plan;
+}
+
+void count(WholeRun run, std::vector<int>& held) {
+  for (std::int32_t i = 0; i < run.count; ++i) ++held[static_cast<std::size_t>(run.first + i)];
+}
+
+TEST(WholeRuns, AreTheSequencesOfOneLength) {
+  const auto sequences = sequences_of({9, 9, 9, 7, 4, 4});
+  const auto shape = [&](std::size_t first) {
+    std::vector<std::pair<int, int>> pairs;
+    for (const WholeRun run : whole_runs(sequences, first))
+      pairs.emplace_back(run.first, run.count);
+    return pairs;
+  };
+  using Shape = std::vector<std::pair<int, int>>;
+  EXPECT_EQ(shape(0), (Shape{{0, 3}, {3, 1}, {4, 2}}));
+  EXPECT_EQ(shape(1), (Shape{{1, 2}, {3, 1}, {4, 2}}));
+  EXPECT_EQ(shape(5), (Shape{{5, 1}}));
+  EXPECT_EQ(shape(6), Shape{});
+}
+
+TEST(Islands, EachSequenceGoesToOneIslandAndAllHaveLikeTimeARank) {
+  const auto drawn =
+      testing::draw_lengths(testing::kGithubShares, Tokens(40 << 20), Tokens(8192), 6);
+  for (const std::int32_t num_ranks : {2048, 4096, 6150, 10'247}) {
+    const PlanRequest request = request_of("hdp", drawn, num_ranks, 8192);
+    const StepPlan plan = header_of(request);
+    const std::size_t first_whole = 3;
+    const std::vector<StripInput> islands = deal_to_islands(request, plan, {}, first_whole);
+    EXPECT_EQ(islands.size(), static_cast<std::size_t>(num_ranks / 2048));
+    std::vector<int> held(plan.sequences.size());
+    std::fill_n(held.begin(), first_whole, 1);
+    double least = std::numeric_limits<double>::infinity();
+    double most = 0;
+    for (const StripInput& island : islands) {
+      double ns = 0;
+      Tokens previous = plan.capacity;
+      for (const WholeRun run : island.whole) {
+        count(run, held);
+        const Tokens tokens = plan.sequences[static_cast<std::size_t>(run.first)].tokens;
+        EXPECT_LE(tokens, previous);
+        previous = tokens;
+        ns += static_cast<double>(sequence_time(request.cost, tokens, 1, 1.0).value()) * run.count;
+      }
+      least = std::min(least, ns / island.num_ranks);
+      most = std::max(most, ns / island.num_ranks);
+    }
+    EXPECT_EQ(held, std::vector<int>(held.size(), 1)) << num_ranks;
+    EXPECT_LE(most, 1.005 * least) << num_ranks;
+  }
+}
+
+TEST(Islands, FewerSequencesThanIslandsAreDealtOneEach) {
+  const PlanRequest request = request_of("hdp", sequences_of({50, 50, 50}), 10'240, 8192);
+  const StepPlan plan = header_of(request);
+  std::size_t with_one = 0;
+  for (const StripInput& island : deal_to_islands(request, plan, {}, 0)) {
+    ASSERT_LE(island.whole.size(), 1u);
+    if (island.whole.empty()) continue;
+    EXPECT_EQ(island.whole[0].count, 1);
+    ++with_one;
+  }
+  EXPECT_EQ(with_one, 3u);
+}
+
+TEST(WholePool, HandsOutTheLongestThatFitsAndCountsWhatIsLeft) {
+  const PlanRequest request = request_of("hdp", sequences_of({90, 90, 90, 40, 7}), 1, 100);
+  const std::vector<WholeRun> runs = whole_runs(request.sequences, 0);
+  WholePool pool(request.sequences, runs, request.cost, Tokens(100));
+  constexpr std::int64_t kLong = std::int64_t{1} << 60;
+  EXPECT_EQ(pool.num_left(), 5u);
+  EXPECT_EQ(pool.left_tokens(), Tokens(317));
+  std::size_t length = pool.longest_within(Tokens(100), kLong);
+  EXPECT_EQ(pool.tokens(length), Tokens(90));
+  EXPECT_EQ(pool.num_of(length), 3);
+  const WholeRun two = pool.take(length, 2);
+  EXPECT_EQ(two.first, 0);
+  EXPECT_EQ(two.count, 2);
+  EXPECT_EQ(pool.take(length, 1).first, 2);
+  length = pool.longest_within(Tokens(100), kLong);
+  EXPECT_EQ(pool.tokens(length), Tokens(40));
+  EXPECT_EQ(pool.tokens(pool.longest_within(Tokens(39), kLong)), Tokens(7));
+  EXPECT_EQ(pool.tokens(pool.longest_within(Tokens(100), pool.ns(length) - 1)), Tokens(7));
+  EXPECT_EQ(pool.longest_within(Tokens(6), kLong), WholePool::kNone);
+  EXPECT_EQ(pool.num_left(), 2u);
+  EXPECT_EQ(pool.left_tokens(), Tokens(47));
+}
+
+// Whole sequences of a request over ranks that end at `ends`.
+struct Filled {
+  StripInput input;
+  StripSchedule schedule;
+};
+
+Filled level(const PlanRequest& request, const std::vector<std::int64_t>& ends) {
+  Filled filled;
+  filled.input.sequences = request.sequences;
+  filled.input.whole = whole_runs(request.sequences, 0);
+  filled.input.num_ranks = request.cluster.num_ranks;
+  WholeFiller filler(filled.input, request.cost, request.cluster, request.options.capacity,
+                     filled.schedule);
+  std::vector<RankEnd> rank_ends;
+  for (std::size_t r = 0; r < ends.size(); ++r)
+    rank_ends.push_back({ends[r], static_cast<std::int32_t>(r)});
+  filler.level(rank_ends);
+  return filled;
+}
+
+void expect_sound(const PlanRequest& request, const StripSchedule& schedule) {
+  std::vector<int> held(request.sequences.size());
+  for (const StripPack& pack : schedule.packs) {
+    Tokens tokens;
+    std::int32_t num = 0;
+    for (std::int32_t at = pack.first; at >= 0;) {
+      const PackRun& run = schedule.runs[static_cast<std::size_t>(at)];
+      count(run.sequences, held);
+      EXPECT_EQ(run.tokens,
+                request.sequences[static_cast<std::size_t>(run.sequences.first)].tokens);
+      tokens += run.tokens * run.sequences.count;
+      num += run.sequences.count;
+      at = run.next;
+    }
+    EXPECT_GE(num, 1);
+    EXPECT_EQ(num, pack.num_sequences);
+    EXPECT_EQ(tokens + pack.room, request.options.capacity);
+    EXPECT_GE(pack.room, Tokens(0));
+  }
+  EXPECT_EQ(held, std::vector<int>(held.size(), 1));
+}
+
+TEST(WholeFiller, WithoutSequencesNothingRises) {
+  const PlanRequest request = request_of("hdp", {}, 3, 100);
+  const Filled filled = level(request, {5, 9, 7});
+  EXPECT_TRUE(filled.schedule.packs.empty());
+  EXPECT_EQ(filled.schedule.makespan, 9);
+}
+
+TEST(WholeFiller, RanksThatEndUnequallyRiseToOneLevelFromManySequencesOrFew) {
+  const RandomStream random(9, "ends");
+  std::uint64_t draw = 0;
+  for (const std::int32_t num_ranks : {1, 2, 3, 7, 64}) {
+    for (const std::int64_t tokens_a_rank : {9'000, 60'000, 400'000}) {
+      auto drawn = testing::draw_lengths(testing::kGithubShares, Tokens(tokens_a_rank * num_ranks),
+                                         Tokens(2048), 3);
+      PlanRequest request = request_of("hdp", std::move(drawn), num_ranks, 8192);
+      sort_canonically(request.sequences);
+      const std::int64_t longest =
+          sequence_time(request.cost, request.sequences.front().tokens, 1, 1.0).value();
+      std::vector<std::int64_t> ends;
+      for (std::int32_t r = 0; r < num_ranks; ++r)
+        ends.push_back(
+            static_cast<std::int64_t>(random.below(draw++, static_cast<std::uint64_t>(longest))));
+      const Filled filled = level(request, ends);
+      expect_sound(request, filled.schedule);
+      // By hand: what each rank runs after its end.
+      const WholePool times(request.sequences, filled.input.whole, request.cost, Tokens(8192));
+      std::vector<std::int64_t> own = ends;
+      for (const StripPack& pack : filled.schedule.packs) {
+        std::int64_t& end = own[static_cast<std::size_t>(pack.rank)];
+        end += times.fixed_ns();
+        for (std::int32_t at = pack.first; at >= 0;) {
+          const PackRun& run = filled.schedule.runs[static_cast<std::size_t>(at)];
+          CostModel without = request.cost;
+          without.fixed_ns = 0;
+          end += sequence_time(without, run.tokens, 1, 1.0).value() * run.sequences.count;
+          at = run.next;
+        }
+      }
+      const auto [least, most] = std::minmax_element(own.begin(), own.end());
+      EXPECT_EQ(filled.schedule.makespan, *most);
+      EXPECT_LE(*most - *least, longest) << num_ranks << " ranks, " << tokens_a_rank << " tokens";
+    }
+  }
+}
+
+TEST(WholeFiller, ALengthOfManySequencesIsTakenAtOnce) {
+  const PlanRequest request =
+      request_of("hdp", sequences_of(std::vector<std::int64_t>(6400, 100)), 4, 1000);
+  const Filled filled = level(request, {0, 0, 0, 0});
+  expect_sound(request, filled.schedule);
+  EXPECT_LE(filled.schedule.packs.size(), 640u + 4u);
+  EXPECT_LE(filled.schedule.runs.size(), 2 * filled.schedule.packs.size());
+}
+
+}  // namespace
+}  // namespace weft

@@ -24,6 +24,7 @@ namespace fs = std::filesystem;
 struct ReportFlags {
   std::vector<std::string> folders;
   std::vector<std::string> plans;
+  std::vector<std::string> timelines;
   std::string cost;
   std::string out;
   std::string chrome_trace;
@@ -85,11 +86,31 @@ void add_run(const ReportFlags& flags, const fs::path& folder, Report& report) {
   report.runs.push_back(std::move(run));
 }
 
+// A file's name without its ending, or its path where several have the same.
+std::string name_of_file(const std::vector<std::string>& files, const fs::path& file) {
+  const auto count = std::count_if(files.begin(), files.end(), [&](const std::string& other) {
+    return fs::path(other).stem() == file.stem();
+  });
+  return count > 1 ? file.string() : file.stem().string();
+}
+
+Timeline read_timeline(const std::string& file) {
+  try {
+    return load_timeline(file);
+  } catch (const UserError& error) {
+    throw UserError(fmt::format(
+        "{}; --timeline takes what weft simulate --timeline saved (plans: --plan)", error.what()));
+  }
+}
+
 std::string title_of(const Report& report) {
   std::vector<std::string> names;
   for (const RunView& run : report.runs) names.push_back(run.name);
   if (names.empty()) {
     for (const PlanView& plan : report.plans) names.push_back(plan.name);
+  }
+  if (names.empty()) {
+    for (const TimelineView& timeline : report.timelines) names.push_back(timeline.name);
   }
   return fmt::format("{} - Weft report", fmt::join(names, ", "));
 }
@@ -97,7 +118,7 @@ std::string title_of(const Report& report) {
 void write_trace(const ReportFlags& flags, const Report& report) {
   WEFT_USER_CHECK(report.plans.size() == 1,
                   "report: --chrome-trace shows one plan, but {} are given; use one --plan, or one "
-                  "run with --steps 1",
+                  "run with --steps 1 (weft simulate --trace writes a simulated step's)",
                   report.plans.size());
   std::ostringstream text;
   write_plan_trace(text, report.plans.front());
@@ -105,8 +126,9 @@ void write_trace(const ReportFlags& flags, const Report& report) {
 }
 
 void run_report(const ReportFlags& flags) {
-  WEFT_USER_CHECK(!flags.folders.empty() || !flags.plans.empty(),
-                  "report: nothing to show; name run folders (train.out) or plans (--plan FILE)");
+  WEFT_USER_CHECK(!flags.folders.empty() || !flags.plans.empty() || !flags.timelines.empty(),
+                  "report: nothing to show; name run folders (train.out), plans (--plan FILE) or "
+                  "simulated steps (--timeline FILE)");
   WEFT_USER_CHECK(!flags.out.empty() || !flags.chrome_trace.empty(),
                   "report: --out FILE is missing");
   Report report{.version = version_text("weft")};
@@ -114,14 +136,19 @@ void run_report(const ReportFlags& flags) {
   if (!flags.plans.empty()) {
     const CostModel cost = flags.cost.empty() ? reference_cost_7b() : load_cost_model(flags.cost);
     for (const std::string& file : flags.plans) {
-      report.plans.push_back(view_plan(load_plan(file), cost, fs::path(file).stem().string()));
+      report.plans.push_back(view_plan(load_plan(file), cost, name_of_file(flags.plans, file)));
     }
+  }
+  for (const std::string& file : flags.timelines) {
+    report.timelines.push_back(
+        view_timeline(read_timeline(file), name_of_file(flags.timelines, file)));
   }
   report.title = title_of(report);
   if (!flags.chrome_trace.empty()) write_trace(flags, report);
   if (flags.out.empty()) return;
   write_file_atomically(flags.out, report_page(report));
-  fmt::print("wrote   {}: {} runs, {} plans\n", flags.out, report.runs.size(), report.plans.size());
+  fmt::print("wrote   {}: {} runs, {} plans, {} Timelines\n", flags.out, report.runs.size(),
+             report.plans.size(), report.timelines.size());
 }
 
 }  // namespace
@@ -129,10 +156,14 @@ void run_report(const ReportFlags& flags) {
 void add_report_command(CLI::App& app) {
   auto flags = std::make_shared<ReportFlags>();
   CLI::App* report = app.add_subcommand(
-      "report", "One HTML page, readable without a network, from runs and plans");
+      "report", "One HTML page, readable without a network, from runs, plans and Timelines");
   report->add_option("runs", flags->folders, "Folders of runs (train.out), shown side by side")
       ->type_name("OUT...");
   report->add_option("--plan", flags->plans, "A plan that weft plan --out saved; may be repeated")
+      ->type_name("FILE");
+  report
+      ->add_option("--timeline", flags->timelines,
+                   "A step that weft simulate --timeline saved; may be repeated")
       ->type_name("FILE");
   report
       ->add_option("--cost", flags->cost,

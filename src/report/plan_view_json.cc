@@ -1,23 +1,9 @@
-#include <fmt/ranges.h>
-
 #include "base/json_text.h"
+#include "report/json_column.h"
 #include "report/plan_view.h"
 
 namespace weft {
 namespace {
-
-// "key":[value of each element, ...]
-template <class Elements, class Value>
-void append_column(std::string& text, std::string_view key, const Elements& elements,
-                   const Value& value) {
-  fmt::format_to(std::back_inserter(text), ",\"{}\":[", key);
-  const char* separator = "";
-  for (const auto& element : elements) {
-    fmt::format_to(std::back_inserter(text), "{}{}", separator, value(element));
-    separator = ",";
-  }
-  text += ']';
-}
 
 void append_head(std::string& text, const PlanView& view) {
   const Evaluation& evaluation = view.evaluation;

@@ -23,21 +23,26 @@ std::string escape_html(std::string_view text) {
   return out;
 }
 
-std::string report_json(const Report& report) {
-  std::string json = fmt::format("{{\"schema\":\"weft.report.v1\",\"version\":{},\"runs\":[",
-                                 json_string(report.version));
+// ,"key":[JSON of each view, ...]
+template <class Views, class Json>
+void append_views(std::string& text, std::string_view key, const Views& views, const Json& json) {
+  text += fmt::format(",\"{}\":[", key);
   const char* separator = "";
-  for (const RunView& run : report.runs) {
-    json += separator + run_json(run);
+  for (const auto& view : views) {
+    text += separator;
+    text += json(view);
     separator = ",";
   }
-  json += "],\"plans\":[";
-  separator = "";
-  for (const PlanView& plan : report.plans) {
-    json += separator + plan_json(plan);
-    separator = ",";
-  }
-  return json + "]}";
+  text += ']';
+}
+
+std::string report_json(const Report& report) {
+  std::string text =
+      fmt::format("{{\"schema\":\"weft.report.v1\",\"version\":{}", json_string(report.version));
+  append_views(text, "runs", report.runs, run_json);
+  append_views(text, "plans", report.plans, plan_json);
+  append_views(text, "timelines", report.timelines, timeline_json);
+  return text + '}';
 }
 
 }  // namespace

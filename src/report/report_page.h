@@ -1,4 +1,5 @@
-// The report page: runs and plans -> one HTML file that needs nothing else, no network above all.
+// The report page: runs, plans and Timelines -> one HTML file that needs nothing else, no network
+// above all.
 //
 // The data stands in the page as JSON; the page's script draws it. The same input gives the same
 // bytes. docs/report.md.
@@ -10,6 +11,7 @@
 
 #include "report/plan_view.h"
 #include "report/run_view.h"
+#include "report/timeline_view.h"
 
 namespace weft {
 
@@ -18,6 +20,7 @@ struct Report {
   std::string version;  // of the program, for the page's foot
   std::vector<RunView> runs{};
   std::vector<PlanView> plans{};
+  std::vector<TimelineView> timelines{};
 };
 
 std::string report_page(const Report& report);

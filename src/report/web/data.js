@@ -49,3 +49,40 @@ const SPLIT = [
   ['wait_in_slot', 'waiting for the slot’s slowest rank', '--s5'], ['wait_for_slot', 'waiting for the next slot’s ranks', '--s3'],
   ['after_last', 'nothing left to run', '--pack-high'],
 ];
+
+// What a device does: title, colour of the map.
+const ACTIVITIES = {
+  forward: {title: 'forward', colour: '--s4'}, backward: {title: 'backward', colour: '--s0'},
+  exchange: {title: 'exchange that compute does not hide', colour: '--s1'}, offload: {title: 'copies that compute does not hide', colour: '--s6'},
+  wait_group: {title: 'wait for the group’s slowest', colour: '--wait'},
+  reduce: {title: 'reduce gradients, gather weights', colour: '--s2'}, optimizer: {title: 'optimizer', colour: '--s7'},
+};
+
+// Where the devices' time goes in a Timeline, likewise.
+const TIMELINE_SPLIT = [
+  ['compute', 'compute', '--s0'], ['exposed_exchange', 'exchange that compute does not hide', '--s1'],
+  ['exposed_offload', 'offload copies that compute does not hide', '--s6'],
+  ['data_parallel_bubble', 'waiting for other ranks', '--s5'], ['pipeline_bubble', 'waiting for other stages', '--s3'],
+  ['reduction', 'reducing gradients, gathering weights', '--s2'], ['optimizer', 'optimizer', '--s7'],
+];
+
+// What a Timeline sends, by link class: key, title, colour.
+const LINK_BYTES = [
+  ['node_exchange', 'K, V inside nodes', '--s0'], ['nic_exchange', 'K, V between nodes', '--s1'],
+  ['node_reduction', 'gradients, weights inside nodes', '--s2'], ['nic_reduction', 'gradients, weights between nodes', '--s3'],
+  ['host_copies', 'offload copies, both ways', '--s6'],
+];
+
+// Figures of a Timeline, likewise; those with a dot are members of "split" and "bytes".
+const TIMELINE_FIGURES = [
+  ['step_time_ns', 'Step time', 'ns', -1], ['tokens_per_s', 'Tokens/s', 'tokens/s', 1],
+  ['micro_batches_time_ns', 'Until the last micro-batch ends', 'ns', -1], ['idle_share', 'Idle: waiting for ranks or stages', 'share', -1],
+  ...TIMELINE_SPLIT.map(([key, title]) => [`split.${key}`, `Share of time: ${title}`, 'share', key === 'compute' ? 0 : -1]),
+  ['sent_bytes', 'Sent, all devices', 'bytes', -1],
+  ...LINK_BYTES.map(([key, title]) => [`bytes.${key}`, `Sent: ${title}`, 'bytes', -1]),
+  ['peak_bytes_max', 'Peak memory, fullest rank', 'bytes', -1], ['peak_bytes_median', 'Peak memory, median rank', 'bytes', 0],
+  ['peak_bytes_min', 'Peak memory, emptiest rank', 'bytes', 0],
+  ['ranks', 'Ranks', 'count', 0], ['stages', 'Pipeline stages', 'count', 0], ['tokens', 'Tokens', 'tokens', 0],
+  ['cost', 'Cost', 'text', 0],
+];
+const TIMELINE_TILES = ['step_time_ns', 'tokens_per_s', 'idle_share', 'sent_bytes', 'peak_bytes_max', 'ranks', 'stages'];

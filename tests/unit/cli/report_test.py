@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""weft report from outside: pages of plans and of runs, opened in a browser without a window.
+"""weft report from outside: pages of plans, runs and Timelines, opened in a browser without a window.
 
 Usage: report_test.py WEFT. Ends with 77 (skipped) where no Chromium is installed. REPORT_TEST_KEEP=FOLDER keeps the
 pages there.
@@ -180,6 +180,122 @@ class ReportTest(unittest.TestCase):
         self.assertAlmostEqual(float(out["data-key-zoom"]), 0.7)
         self.assertAlmostEqual(float(out["data-reset"]), 512)
 
+    def timeline(self, name, strategy, stages=1):
+        """A simulated step of 128 ranks: its file and what is in it."""
+        path = self.folder / f"{name}.json"
+        made = weft("simulate", "--model", "llama-7b", "--cluster", "h800", "--devices", 128 * stages, "--pp", stages, "--workload", "github", "--context", "64K",
+                    "--global-batch-tokens", "4M", "--strategy", strategy, "--timeline", path)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        return path, json.loads(path.read_text())
+
+    def check_timeline(self, page, i, timeline):
+        peaks, seconds = sorted(timeline["peak_bytes"]), timeline["step_time_ns"] / 1e9
+        devices, middle = timeline["num_ranks"] * timeline["pipeline_stages"], len(peaks) // 2
+        median = peaks[middle] if len(peaks) % 2 else (peaks[middle - 1] + peaks[middle]) / 2
+        expected = {"step_time_ns": timeline["step_time_ns"], "micro_batches_time_ns": timeline["micro_batches_time_ns"], "tokens": timeline["tokens"],
+                    "tokens_per_s": timeline["tokens"] / seconds, "ranks": timeline["num_ranks"], "stages": timeline["pipeline_stages"],
+                    "idle_share": timeline["split"]["data_parallel_bubble"] + timeline["split"]["pipeline_bubble"], "sent_bytes": sum(timeline["bytes"].values()),
+                    "peak_bytes_min": peaks[0], "peak_bytes_median": median, "peak_bytes_max": peaks[-1],
+                    **{f"split.{key}": share for key, share in timeline["split"].items()}, **{f"bytes.{key}": sent for key, sent in timeline["bytes"].items()}}
+        for key, value in expected.items():
+            self.assertAlmostEqual(self.value(page, f"timeline.{i}.{key}.table"), value, delta=1e-12 * abs(value), msg=key)
+        self.assertEqual(page.numbers[f"timeline.{i}.strategy.table"][2], timeline["strategy"])
+        if f"timeline.{i}.split.compute" not in page.numbers:
+            return  # another one is shown
+        for key, share in timeline["split"].items():
+            self.assertEqual(self.value(page, f"timeline.{i}.split.{key}"), share)
+            self.assertAlmostEqual(self.value(page, f"timeline.{i}.split_ns.{key}"), share * timeline["step_time_ns"], delta=1)
+        for key, sent in timeline["bytes"].items():
+            self.assertEqual(self.value(page, f"timeline.{i}.bytes.{key}"), sent)
+            self.assertAlmostEqual(self.value(page, f"timeline.{i}.bytes_per_device.{key}"), sent / devices)
+
+    def test_timelines_stand_side_by_side_with_their_own_numbers(self):
+        made = [self.timeline("hdp", "hdp"), self.timeline("static", "static"), self.timeline("pipes", "hdp", stages=2)]
+        path = self.page("timelines.html", *(a for file, _ in made for a in ("--timeline", file)))
+        # The best of a row, as the page marks it.
+        path.write_text(path.read_text().replace("</body>", """<script>
+          document.documentElement.dataset.best = [...document.querySelectorAll('td.best')].map((cell) => cell.dataset.key).join(' ');
+        </script></body>"""))
+        page = self.open(path)
+        for i, (_, timeline) in enumerate(made):
+            self.check_timeline(page, i, timeline)
+        self.assertIn("timeline.0.split.compute", page.numbers)
+        fastest = min(range(3), key=lambda i: made[i][1]["step_time_ns"])
+        best = page.attributes["data-best"].split()
+        self.assertEqual([key for key in best if ".step_time_ns." in key], [f"timeline.{fastest}.step_time_ns.table"])
+        self.assertEqual([key for key in best if ".tokens_per_s." in key], [f"timeline.{fastest}.tokens_per_s.table"])
+        self.assertFalse([key for key in best if ".cost." in key or ".ranks." in key])
+
+    def test_the_timeline_says_what_each_device_does_and_paints_it(self):
+        file, timeline = self.timeline("pointed", "hdp", stages=2)
+        path = self.page("pointed.html", "--timeline", file)
+        probe = """<script>
+          const shown = DATA.timelines[0], wanted = %s;
+          const {width, height} = timelineMap.size(), canvas = timelineMap.canvas, box = canvas.getBoundingClientRect();
+          const tips = [];
+          const paint = (width, height) => {
+            const image = new ImageData(width, height);
+            timelineMap.palette = timelineMap.makePalette();
+            timelineMap.paint(image, width, height);
+            return image.data;
+          };
+          for (const byStage of [true, false]) {
+            timelineMap.orderRows(byStage);
+            for (const [rank, stage, time] of wanted) {
+              const row = byStage ? stage * shown.ranks + rank : rank * shown.stages + stage;
+              timelineMap.setView({t0: time - 1e6, t1: time + 1e6, r0: row, r1: row + 1});
+              const {t0, t1, r0, r1} = timelineMap.view;
+              const x = MAP_LEFT + (time - t0) / (t1 - t0) * width, y = MAP_TOP + (row + 0.5 - r0) / (r1 - r0) * height;
+              canvas.dispatchEvent(new PointerEvent('pointermove', {clientX: box.left + x, clientY: box.top + y, bubbles: true}));
+              const [r, g, b] = paint(100, 1).slice(4 * Math.round((time - t0) / (t1 - t0) * 100));
+              const names = Object.entries(ACTIVITIES).filter(([, {colour}]) => String(rgbOf(colour)) === String([r, g, b])).map(([name]) => name);
+              tips.push({text: timelineMap.tip.innerText, painted: names[0] || (String(rgbOf('--idle')) === String([r, g, b]) ? 'idle' : 'nothing')});
+            }
+          }
+          // 24 rows, stages by turns, in each pixel's row: when stage 1 has not begun, half of them are idle.
+          timelineMap.setView({t0: 0, t1: 2 * %d, r0: 0, r1: 240});
+          const forward = rgbOf(ACTIVITIES.forward.colour)[0], idle = rgbOf('--idle')[0], averaged = paint(4, 10);
+          document.documentElement.dataset.forward = JSON.stringify(Array.from({length: 10}, (unused, y) => (averaged[y * 16] - idle) / (forward - idle)));
+          document.documentElement.dataset.tips = JSON.stringify(tips);
+        </script></body>"""
+        rng = random.Random(5)
+        long = [e for e in timeline["events"] if e[6] - e[5] > 4_000_000]
+        chosen = [event for kind in range(7) for event in rng.sample([e for e in long if e[2] == kind], min(3, len([e for e in long if e[2] == kind])))]
+        self.assertGreater(len({e[2] for e in chosen}), 2)
+        idle = next((a, b) for a, b in zip(timeline["events"], timeline["events"][1:]) if a[:2] == b[:2] and b[5] - a[6] > 4_000_000)
+        wanted = [(e[0], e[1], (e[5] + e[6]) / 2) for e in chosen] + [(*idle[0][:2], (idle[0][6] + idle[1][5]) / 2)]
+        first_of_stage_1 = min(e[5] for e in timeline["events"] if e[1] == 1)
+        running = [e for e in timeline["events"] if e[1:3] == [0, 0] and e[5] <= first_of_stage_1 / 2 < e[6]]
+        self.assertEqual(len(running), timeline["num_ranks"])
+        path.write_text(path.read_text().replace("</body>", probe % (json.dumps(wanted), first_of_stage_1)))
+        out = self.open(path).attributes
+        for share in json.loads(out["data-forward"]):
+            self.assertAlmostEqual(share, 0.5, delta=0.26)
+        tips = json.loads(out["data-tips"])
+        self.assertEqual(len(tips), 2 * len(wanted))
+        for tip, event in zip(tips, (chosen + [None]) * 2):
+            rank, stage = event[:2] if event else idle[0][:2]
+            self.assertIn(f"rank {rank}, stage {stage}: ", tip["text"])
+            self.assertEqual(tip["painted"], timeline["activities"][event[2]] if event else "idle", tip["text"])
+            start, end = event[5:] if event else (idle[0][6], idle[1][5])
+            times = re.search(r"(.*) to (.*): (.*)", tip["text"].splitlines()[1] if "\n" in tip["text"] else tip["text"])
+            self.assertTrue(times, tip["text"])
+            for text, value in zip(times.groups(), (start, end, end - start)):
+                shown, slack = shown_value(text, "ns")
+                self.assertAlmostEqual(shown, value, delta=slack + 1, msg=tip["text"])
+            if event and event[4] >= 0:
+                self.assertIn(f" of slot {event[4]}\n", tip["text"])
+                self.assertIn(f"micro-batch {event[3]} of the rank", tip["text"])
+
+    def test_runs_plans_and_timelines_share_a_page(self):
+        run, lines = self.make_run("mixed", 6, steps=3)
+        file, timeline = self.timeline("with-a-run", "hdp")
+        page = self.open(self.page("mixed.html", run, "--plan", self.folder / "static512.plan", "--timeline", file), "#theme=dark")
+        self.check_run(page, 0, run, lines)
+        self.check_plan(page, 0, self.plans["hdp512"])
+        self.check_plan(page, 1, self.plans["static512"])
+        self.check_timeline(page, 0, timeline)
+
     def make_run(self, name, seed, steps=12, cut=False):
         rng = random.Random(seed)
         run = self.folder / name
@@ -248,7 +364,7 @@ class ReportTest(unittest.TestCase):
         run, _ = self.make_run("wrong", 4)
         (run / "cost.json").unlink()
         out = self.folder / "never.html"
-        plan = self.folder / "hdp512.plan"
+        plan, (timeline, _) = self.folder / "hdp512.plan", self.timeline("refused", "hdp")
         for arguments, words in [
                 (["--out", out], "nothing to show"),
                 (["--plan", plan], "--out FILE is missing"),
@@ -257,6 +373,13 @@ class ReportTest(unittest.TestCase):
                 (["--plan", self.folder / "absent.plan", "--out", out], "absent.plan"),
                 (["--plan", plan, "--cost", plan, "--out", out], "hdp512.plan"),
                 (["--plan", plan, "--plan", plan, "--chrome-trace", out], "2 are given"),
+                (["--timeline", self.folder / "absent.json", "--out", out], "absent.json"),
+                (["--timeline", plan, "--out", out], "hdp512.plan': not JSON"),
+                (["--timeline", plan, "--out", out], "weft simulate --timeline saved"),
+                (["--timeline", run / "metrics.jsonl", "--out", out], "metrics.jsonl"),
+                (["--timeline", run, "--out", out], "wrong"),
+                (["--timeline", timeline, "--chrome-trace", out], "weft simulate --trace"),
+                (["--plan", timeline, "--out", out], "refused.json"),
                 ([run, "--steps", "-1", "--out", out], "--steps")]:
             refused = weft("report", *arguments)
             self.assertEqual(refused.returncode, 2, (arguments, refused.stdout))

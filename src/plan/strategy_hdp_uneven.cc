@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -50,7 +49,10 @@ StripSchedule schedule_uneven(const PlanRequest& request, const StepPlan& plan,
                                  static_cast<double>(plan.lower_bound.value()) * trial.goal),
                              .late_weight = kLateWeight,
                              .gap_weight = kGapWeight});
-  const std::size_t num_shared = plan.sequences.size() - input.whole.size();
+  // Those before the whole ones.
+  const std::size_t num_shared = input.whole.empty()
+                                     ? plan.sequences.size()
+                                     : static_cast<std::size_t>(input.whole.front().first);
   for (std::size_t i = 0; i < num_shared; ++i)
     placement.place(static_cast<std::int32_t>(i), plan.sequences[i].tokens);
   StripSchedule schedule;

@@ -13,40 +13,14 @@ CPU time itself grows when other programs share the caches.
 
 import argparse
 import json
-import os
 import pathlib
-import random
-import subprocess
+import sys
 import tempfile
 
-CONTEXT, CAPACITY, BATCH = "8K", "4K", "32K"
-CONFIG = """
-[model]
-vocab_size = 0
-num_layers = 2
-hidden_size = 128
-num_heads = 4
-num_kv_heads = 2
-head_dim = 32
-intermediate_size = 352
-tie_word_embeddings = true
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
+from mixed_steps import make_corpus, predicted_steps, run  # noqa: E402
 
-[data]
-corpus = "CORPUS"
-global_batch_tokens = "32K"
-max_context = "8K"
-over_long = "split"
-
-[plan]
-capacity = "4K"
-
-[train]
-steps = 3
-out = "OUT"
-"""
-# Other libraries' switches would make the profile and the run differ from what a user sees.
-ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("OPENBLAS_")}
-ENVIRONMENT.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+KV_HEADS = 2
 MPI = "mpi"
 
 
@@ -59,28 +33,6 @@ def bimodal(rng):
 
 
 MIXES = {"skewed": skewed, "bimodal": bimodal}
-
-
-def run(*arguments):
-    done = subprocess.run([str(a) for a in arguments], capture_output=True, text=True, env=ENVIRONMENT)
-    if done.returncode != 0:
-        raise SystemExit(f"{' '.join(map(str, arguments))}\n{done.stderr}")
-    return done.stdout
-
-
-def make_corpus(weft, folder, mix, steps):
-    rng = random.Random(1)
-    text = folder / f"{mix}.jsonl"
-    tokens = 0
-    with text.open("w") as lines:
-        while tokens < (steps + 1) * 32768:
-            length = MIXES[mix](rng)
-            tokens += length
-            lines.write(json.dumps({"text": "".join(rng.choice("abcdefgh ") for _ in range(length))}) + "\n")
-    run(weft, "corpus", "build", "--out", folder / mix, text)
-    config = folder / f"{mix}.toml"
-    config.write_text(CONFIG.replace("CORPUS", str(folder / mix)).replace("OUT", str(folder / "out")))
-    return config
 
 
 def link_options(link):
@@ -107,10 +59,7 @@ class Case:
         return [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
 
     def predicted(self, strategy):
-        return json.loads(run(
-            self.weft, "simulate", "--cost", self.cost, "--ranks", self.ranks, "--capacity", CAPACITY, "--corpus",
-            self.folder / self.mix, "--global-batch-tokens", BATCH, "--max-context", CONTEXT, "--over-long", "split",
-            "--strategy", strategy, "--batches", self.steps, "--json"))["steps"]
+        return predicted_steps(self.weft, self.cost, self.folder / self.mix, self.ranks, strategy, self.steps)
 
     def rows(self, strategy):
         """(measured s, predicted s) of every step but the first."""
@@ -138,7 +87,7 @@ def main():
     print("| link | lengths | strategy | ranks | measured s | predicted s | error |\n|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        configs = {mix: make_corpus(weft, folder, mix, arguments.steps) for mix in MIXES}
+        configs = {mix: make_corpus(weft, folder, mix, draw, arguments.steps, KV_HEADS) for mix, draw in MIXES.items()}
         for link in arguments.links.split(","):
             cost = folder / f"cost-{link.split(':')[0]}.json"
             profile(weft, configs["skewed"], link, cost, arguments.seconds)

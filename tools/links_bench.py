@@ -9,65 +9,26 @@ Prints one JSON object a line; where hosts cannot be made, a reason on stderr an
 
 import json
 import pathlib
-import random
 import statistics
 import subprocess
 import sys
 import tempfile
 
+import mixed_steps
 import two_hosts
 
 RATES = {"1gbit": "1gbit", "200mbit": "200mbit"}
 STRATEGIES = ("static", "hdp")
-STEPS, CONTEXT, CAPACITY, BATCH = 6, "8K", "4K", "32K"
+STEPS, KV_HEADS = 6, 4
 LIMIT_S = 400  # of one job
-CONFIG = """
-[model]
-vocab_size = 0
-num_layers = 2
-hidden_size = 128
-num_heads = 4
-num_kv_heads = 4
-head_dim = 32
-intermediate_size = 352
-tie_word_embeddings = true
-[data]
-corpus = "{corpus}"
-global_batch_tokens = "32K"
-max_context = "8K"
-over_long = "split"
-[plan]
-capacity = "4K"
-[train]
-out = "{out}"
-steps = {steps}
-"""
+
+
+def draw_length(rng):
+    return int(min(8000, rng.lognormvariate(6.0, 1.4)) + 1)
 
 
 def rows_of(rate):
     return [f"links/{rate}/{name}" for name in (*STRATEGIES, "speedup")]
-
-
-def run(arguments):
-    done = subprocess.run([str(a) for a in arguments], capture_output=True, text=True)
-    if done.returncode != 0:
-        raise SystemExit(f"{' '.join(map(str, arguments))}\n{done.stderr}")
-    return done.stdout
-
-
-def make_corpus(weft, folder):
-    rng = random.Random(1)
-    text = folder / "text.jsonl"
-    tokens = 0
-    with text.open("w") as lines:
-        while tokens < (STEPS + 1) * 32768:
-            length = int(min(8000, rng.lognormvariate(6.0, 1.4)) + 1)
-            tokens += length
-            lines.write(json.dumps({"text": "".join(rng.choice("abcdefgh ") for _ in range(length))}) + "\n")
-    run([weft, "corpus", "build", "--out", folder / "corpus", text])
-    config = folder / "links.toml"
-    config.write_text(CONFIG.format(corpus=folder / "corpus", out=folder / "out", steps=STEPS))
-    return config
 
 
 class Links:
@@ -97,10 +58,7 @@ class Links:
         return [json.loads(line)["step_s"] for line in (out / "metrics.jsonl").read_text().splitlines()][1:]
 
     def predicted(self, strategy):
-        steps = json.loads(run(
-            [self.weft, "simulate", "--cost", self.cost, "--ranks", "2", "--capacity", CAPACITY, "--corpus", self.folder / "corpus",
-             "--global-batch-tokens", BATCH, "--max-context", CONTEXT, "--over-long", "split", "--strategy", strategy,
-             "--batches", STEPS, "--json"]))["steps"]
+        steps = mixed_steps.predicted_steps(self.weft, self.cost, self.folder / "links", 2, strategy, STEPS)
         return [step["step_s"] for step in steps][1:]
 
     def rows(self):
@@ -137,7 +95,7 @@ def main():
     try:
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
-            make_corpus(build / "weft", folder)
+            mixed_steps.make_corpus(build / "weft", folder, "links", draw_length, STEPS, KV_HEADS)
             for rate in chosen:
                 for one in Links(build, folder, hosts, rate).rows():
                     print(json.dumps(one), flush=True)

@@ -188,7 +188,14 @@ struct Line {
   FitQuality quality;
 };
 
-Line fit_line(std::vector<Equation> equations, const char* what) {
+// `size_of`: what a sample's time grows with.
+template <class Sample, class SizeOf>
+Line fit_line(std::span<const Sample> samples, const char* what, const SizeOf& size_of) {
+  std::vector<Equation> equations;
+  for (const Sample& sample : samples) {
+    equations.push_back(
+        {.terms = {static_cast<double>(size_of(sample)), 1}, .seconds = sample.seconds});
+  }
   check_times(equations, what);
   const bool differ = std::any_of(equations.begin(), equations.end(), [&](const Equation& e) {
     return e.terms[0] != equations.front().terms[0];
@@ -203,24 +210,15 @@ Line fit_line(std::vector<Equation> equations, const char* what) {
 }  // namespace
 
 FitQuality fit_hop(std::span<const HopSample> samples, CostModel& cost) {
-  std::vector<Equation> equations;
-  for (const HopSample& sample : samples) {
-    equations.push_back(
-        {.terms = {static_cast<double>(sample.tokens.value()), 1}, .seconds = sample.seconds});
-  }
-  Line line = fit_line(std::move(equations), "hops");
+  Line line = fit_line(samples, "hops", [](const HopSample& hop) { return hop.tokens.value(); });
   cost.hop_ns_per_token = 1e9 * line.slope;
   cost.hop_fixed_ns = 1e9 * line.constant;
   return std::move(line.quality);
 }
 
 FitQuality fit_reduction(std::span<const ReductionSample> samples, CostModel& cost) {
-  std::vector<Equation> equations;
-  for (const ReductionSample& sample : samples) {
-    equations.push_back(
-        {.terms = {static_cast<double>(sample.sent.value()), 1}, .seconds = sample.seconds});
-  }
-  Line line = fit_line(std::move(equations), "reductions");
+  Line line = fit_line(samples, "reductions",
+                       [](const ReductionSample& reduction) { return reduction.sent.value(); });
   cost.reduce_ns_per_byte = 1e9 * line.slope;
   cost.reduce_fixed_ns = 1e9 * line.constant;
   return std::move(line.quality);

@@ -1,16 +1,33 @@
 #include "memory/saved_layer.h"
 
 namespace weft {
+namespace {
+
+// Of a layer that may be changed, or not.
+template <class Tensor, class Layer>
+std::array<Tensor*, SavedLayer::kNumTensors> tensors_of(Layer& layer) {
+  return {&layer.input,
+          &layer.input_rstd,
+          &layer.q,
+          &layer.k,
+          &layer.v,
+          &layer.attention_out,
+          &layer.attention_lse,
+          &layer.middle,
+          &layer.middle_rstd,
+          &layer.gate,
+          &layer.up};
+}
+
+}  // namespace
 
 std::array<at::Tensor*, SavedLayer::kNumTensors> SavedLayer::tensors() {
-  return {&input,         &input_rstd, &q,           &k,    &v, &attention_out,
-          &attention_lse, &middle,     &middle_rstd, &gate, &up};
+  return tensors_of<at::Tensor>(*this);
 }
 
 Bytes SavedLayer::bytes() const {
-  SavedLayer same = *this;  // handles; a temporary in the loop's head would be gone in its body
   std::int64_t total = 0;
-  for (const at::Tensor* tensor : same.tensors()) {
+  for (const at::Tensor* tensor : tensors_of<const at::Tensor>(*this)) {
     if (tensor->defined()) total += static_cast<std::int64_t>(tensor->nbytes());
   }
   return Bytes(total);

@@ -13,6 +13,7 @@
 #include "cost/reference_cost.h"
 #include "plan/planner.h"
 #include "tests/support/random_plan.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/step_on_ranks.h"
 
 namespace weft {
@@ -30,6 +31,7 @@ using testing::source_of;
 using testing::StepSetting;
 using testing::tiny_config;
 using testing::TinyModel;
+using testing::unless_sanitized;
 
 int num_rounds(int short_run) {
   return std::getenv("WEFT_LONG_TESTS") != nullptr ? 10 * short_run : short_run;
@@ -125,7 +127,7 @@ class RanksTest : public ::testing::TestWithParam<std::int32_t> {
 INSTANTIATE_TEST_SUITE_P(Ranks, RanksTest, ::testing::Values(1, 2, 3, 4, 7));
 
 TEST_P(RanksTest, RandomPlansEqualTheDenseReference) {
-  for (int round = 0; round < num_rounds(16); ++round) {
+  for (int round = 0; round < num_rounds(unless_sanitized(16, 5)); ++round) {
     const auto seed = static_cast<std::uint64_t>(100 * GetParam() + round);
     SCOPED_TRACE(fmt::format("seed {}", seed));
     const std::vector<SequenceSpec> specs = edge_sequences(GetParam(), 48, seed);
@@ -141,7 +143,7 @@ TEST_P(RanksTest, RandomPlansEqualTheDenseReference) {
 
 TEST_P(RanksTest, EveryStrategyEqualsTheDenseReference) {
   for (const std::string& strategy : strategy_names()) {
-    for (int round = 0; round < num_rounds(5); ++round) {
+    for (int round = 0; round < num_rounds(unless_sanitized(5, 2)); ++round) {
       const auto seed = static_cast<std::uint64_t>(1000 * GetParam() + round);
       SCOPED_TRACE(fmt::format("{} seed {}", strategy, seed));
       PlanRequest request =
@@ -154,7 +156,7 @@ TEST_P(RanksTest, EveryStrategyEqualsTheDenseReference) {
 }
 
 TEST_P(RanksTest, WhatBackwardComputesAgainChangesNoBitOfAnyGradient) {
-  for (int round = 0; round < num_rounds(4); ++round) {
+  for (int round = 0; round < num_rounds(unless_sanitized(4, 2)); ++round) {
     const auto seed = static_cast<std::uint64_t>(2000 * GetParam() + round);
     SCOPED_TRACE(fmt::format("seed {}", seed));
     const std::vector<SequenceSpec> specs = edge_sequences(GetParam(), 40, seed);
@@ -189,7 +191,10 @@ TEST_P(RanksTest, C004GradientsDoNotScaleWithTheSizeOfTheGroup) {
 // The oracle's dense scores of 5000 tokens are what this costs, so one reference serves every rank
 // count, strategy and dtype of a model. The long run takes all head counts, tied and untied.
 TEST(Exactness, LengthsToFiveThousandUnderEveryStrategyRankCountAndDtype) {
-  const std::int64_t lengths[] = {5000, 1701, 1700, 1699, 14, 13, 8, 7, 6, 3, 2, 1};
+  constexpr std::int64_t kPart = unless_sanitized(1, 5);  // of the long lengths and capacities
+  const std::int64_t third = 1700 / kPart;
+  const std::int64_t lengths[] = {
+      5000 / kPart, third + 1, third, third - 1, 14, 13, 8, 7, 6, 3, 2, 1};
   std::vector<SequenceSpec> specs;
   for (const std::int64_t length : lengths) {
     const auto id = static_cast<std::int64_t>(specs.size());
@@ -197,7 +202,7 @@ TEST(Exactness, LengthsToFiveThousandUnderEveryStrategyRankCountAndDtype) {
   }
   const MemorySource source = source_of(specs, 5, 50);
   const std::map<std::int32_t, std::int64_t> capacity_of_ranks = {
-      {1, 5000}, {2, 2500}, {3, 1700}, {4, 1700}, {7, 850}};
+      {1, 5000 / kPart}, {2, 2500 / kPart}, {3, third}, {4, third}, {7, third / 2}};
   for (int round = 0; round < (num_rounds(1) == 1 ? 1 : 6); ++round) {
     constexpr std::int64_t kKvHeads[] = {2, 8, 1};
     ModelConfig config = tiny_config(kKvHeads[round % 3], round < 3);

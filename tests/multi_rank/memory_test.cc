@@ -234,7 +234,7 @@ TEST(MemoryBudget, C097RandomStepsAtNineTenthsOfTheBudgetNeverExceedIt) {
   const Bytes outside = predict_peak(shape_of(setting), MicroBatchSize()).outside;
   EXPECT_LE(largest + outside, setting.budget * 9 / 10 + 64_KiB);
   EXPECT_GE(largest + outside, setting.budget * 8 / 10);  // they were near it
-#ifndef __SANITIZE_ADDRESS__  // which keeps what was freed for a while
+#ifndef __SANITIZE_ADDRESS__                              // which keeps what was freed for a while
   EXPECT_LE(resident_late, resident_early + setting.num_ranks * setting.budget / 10);
 #endif
   std::printf("%zu steps: budget %s, largest peak %s, process at most %s early, %s later\n",

@@ -14,6 +14,7 @@
 #include "plan/planner.h"
 #include "tests/support/memory_source.h"
 #include "tests/support/random_plan.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/test_ranks.h"
 #include "train/step_loop.h"
 
@@ -125,11 +126,13 @@ std::vector<double> losses_on_ranks(const StepLoop& loop, const MemorySource& so
   return losses;
 }
 
+constexpr std::int64_t kFiftySteps = testing::unless_sanitized(50, 10);
+
 struct FiftySteps {
   MemorySource source;
   std::vector<std::vector<SequenceSpec>> steps;
   FiftySteps() {
-    for (std::int64_t s = 0; s < 50; ++s) {
+    for (std::int64_t s = 0; s < kFiftySteps; ++s) {
       steps.emplace_back();
       add_random_sequences(source, steps.back(), 5, 100 * s, 6, 60);
     }
@@ -140,7 +143,7 @@ void expect_same_losses(at::ScalarType dtype, double tolerance) {
   const FiftySteps data;
   constexpr Tokens kOneRankHoldsAll(64);
   StepsFeed reference_feed(data.steps, strategy_planner("hdp", 1, kOneRankHoldsAll));
-  const auto reference = losses_of(tiny_loop(1, dtype, 50), data.source, reference_feed);
+  const auto reference = losses_of(tiny_loop(1, dtype, kFiftySteps), data.source, reference_feed);
   EXPECT_LT(reference.back(), reference.front());
   for (const std::string& strategy : strategy_names()) {
     for (const std::int32_t num_ranks : {1, 2, 3, 4, 7}) {
@@ -149,7 +152,8 @@ void expect_same_losses(at::ScalarType dtype, double tolerance) {
       for (const Tokens capacity :
            {kOneRankHoldsAll, Tokens((60 + num_ranks - 1) / num_ranks + 1)}) {
         StepsFeed feed(data.steps, strategy_planner(strategy, num_ranks, capacity));
-        const auto losses = losses_on_ranks(tiny_loop(num_ranks, dtype, 50), data.source, feed);
+        const auto losses =
+            losses_on_ranks(tiny_loop(num_ranks, dtype, kFiftySteps), data.source, feed);
         ASSERT_EQ(losses.size(), reference.size());
         for (std::size_t s = 0; s < losses.size(); ++s) {
           ASSERT_NEAR(losses[s], reference[s], tolerance)
@@ -170,7 +174,7 @@ TEST(Training, FiftyStepsHaveTheSameLossesUnderEveryStrategyAndRankCountInFloat)
 }
 
 TEST(Training, AThousandStepsOfRandomPlansOnFourRanksNeitherHangNorDrift) {
-  constexpr std::int64_t kSteps = 1000;
+  constexpr std::int64_t kSteps = testing::unless_sanitized(1000, 100);
   constexpr std::uint64_t kSeed = 20261130;
   std::printf("seed %llu\n", static_cast<unsigned long long>(kSeed));
   MemorySource source;

@@ -7,6 +7,7 @@
 
 #include "plan/lower_bound.h"
 #include "plan/planner.h"
+#include "tests/support/sanitized.h"
 #include "tests/unit/plan/exact_plan.h"
 #include "tests/unit/plan/planning_cases.h"
 
@@ -37,11 +38,7 @@ TEST(Optimum, FiveHundredSmallStepsAreWithinOnePercentOnAverageAndFiveAtWorst) {
   double worst = 0;
   double bound_gap = 0;
   std::uint64_t worst_seed = 0;
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  constexpr std::uint64_t kCases = 50;  // ten times slower
-#else
-  constexpr std::uint64_t kCases = 500;
-#endif
+  constexpr auto kCases = testing::unless_sanitized<std::uint64_t>(500, 50);
   for (std::uint64_t seed = 0; seed < kCases; ++seed) {
     const RandomStream random(seed, "small steps");
     const auto num_ranks = static_cast<std::int32_t>(2 + seed % 3);

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "comm/thread/thread_world.h"
+#include "machine/one_core.h"
 #include "machine/work_clock.h"
 
 namespace weft {
@@ -190,8 +191,10 @@ void run_virtual_ranks(const VirtualWorldOptions& options,
   world.wait_limit = options.wait_limit;
   // While one rank computes, all others wait for the baton.
   const auto wait_limit = options.wait_limit * std::max(options.num_ranks, 1);
+  const int core = current_core();
   run_thread_ranks({.num_ranks = options.num_ranks, .wait_limit = wait_limit},
                    [&](Communicator& inner) {
+                     stay_on_core(core);
                      const std::lock_guard baton(world.baton);
                      VirtualCommunicator comm(world, inner);
                      body(comm);

@@ -8,8 +8,10 @@
 // it arrives latency later; a message to oneself costs nothing. wait() puts the clock forward to
 // the latest of these. Ranks compute one at a time (whoever computes holds a baton and hands it on
 // while it waits), so that shared caches, memory bandwidth and cores falsify nothing: compute on
-// one thread per rank, whatever else runs is not counted. Time spent asleep, in other threads or on
-// the disk is not counted either.
+// one thread per rank, whatever else runs is not counted. All of them, and the threads that they
+// start, stay on the caller's core: cores of one machine differ in speed when others share it, and
+// ranks that must be alike would not be. Time spent asleep, in other threads or on the disk is not
+// counted either.
 //
 // What is computed is exactly what the thread transport gives. now() and stats().blocked are times
 // of the rank's clock; wait_limit is wall time, and covers the others' turns with the baton.

@@ -3,13 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <array>
-
-#include <array>
 #include <numeric>
+#include <set>
 #include <vector>
 
 #include "base/error.h"
 #include "comm/collectives.h"
+#include "machine/one_core.h"
 #include "tests/support/comm_conformance.h"
 
 namespace weft {
@@ -50,6 +50,22 @@ void send_and_receive(Communicator& comm, Rank to, Rank from, std::span<std::byt
 void compute(std::chrono::nanoseconds cpu_time, const Communicator& comm) {
   const auto end = comm.now() + cpu_time;
   while (comm.now() < end) {
+  }
+}
+
+// Cores that others share differ in speed: here by a quarter, for minutes.
+TEST(VirtualRanks, AllRanksComputeOnOneCoreAlsoAfterTheyWaited) {
+  std::vector<std::set<int>> cores(7);
+  run_virtual_ranks({.num_ranks = 7, .link = kSlowLink}, [&](Communicator& comm) {
+    for (int round = 0; round < 20; ++round) {
+      compute(1ms, comm);
+      cores[static_cast<std::size_t>(comm.rank().value())].insert(current_core());
+      barrier(comm, {.operation = "test", .hop = round});
+    }
+  });
+  for (const std::set<int>& of_rank : cores) {
+    EXPECT_EQ(of_rank.size(), 1U);
+    EXPECT_EQ(of_rank, cores.front());
   }
 }
 

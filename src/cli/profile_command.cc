@@ -70,8 +70,7 @@ ProfileOptions make_options(const ProfileArguments& arguments, const std::vector
 void print_batch(const ProfiledBatch& batch) {
   fmt::print("{:>6} x {:<8}{:>5}{:>12.2f} ms{:>12.2f} ms{:>6} runs\n", batch.num_sequences,
              batch.tokens_each, batch.degree, 1e3 * batch.median.forward_s,
-             1e3 * batch.median.backward_s, batch.num_runs);
-  std::fflush(stdout);
+             1e3 * batch.median.backward_s, batch.runs.size());
 }
 
 void print_fit(const Profile& profile) {
@@ -113,10 +112,15 @@ void run_rank(const ProfileArguments& arguments, const ProfileOptions& options,
               Communicator& comm) {
   set_compute_threads(options.model.threads);
   const bool reports = comm.rank() == Rank(0);
-  if (reports)
-    fmt::print("sequences x tokens ranks    forward       backward   (tokens of a rank)\n");
-  const Profile profile = profile_machine(options, comm, print_batch);
+  if (reports) {
+    fmt::print("timing micro-batches in turns for about {} s after each ran once\n",
+               options.seconds);
+    std::fflush(stdout);
+  }
+  const Profile profile = profile_machine(options, comm);
   if (!reports) return;
+  fmt::print("sequences x tokens ranks    forward       backward   (tokens of a rank; medians)\n");
+  for (const ProfiledBatch& batch : profile.batches) print_batch(batch);
   print_fit(profile);
   save_cost_model(arguments.out, profile.cost);
   fmt::print("wrote   {}; train with --plan.cost {}\n", arguments.out, arguments.out);

@@ -42,7 +42,8 @@ HopSample time_hop(Communicator& comm, Tokens tokens, double kv_bytes_per_token)
 
 std::vector<HopSample> time_hops(Communicator& comm, Tokens capacity, double kv_bytes_per_token) {
   std::vector<HopSample> hops;
-  for (std::int64_t tokens = capacity.value(); tokens >= 1 && hops.size() < kHopSizes; tokens /= 4) {
+  for (std::int64_t tokens = capacity.value(); tokens >= 1 && hops.size() < kHopSizes;
+       tokens /= 4) {
     barrier(comm, {.operation = "profile hops"});
     if (comm.rank().value() < 2) {
       hops.push_back(time_hop(comm, Tokens(tokens), kv_bytes_per_token));
@@ -85,17 +86,12 @@ void describe(const ProfileOptions& options, CostModel& cost) {
 }
 
 // What rank 0 measures alone.
-void profile_compute(const ProfileOptions& options, Profile& profile,
-                     const std::function<void(const ProfiledBatch&)>& on_batch) {
+void profile_compute(const ProfileOptions& options, Profile& profile) {
   TimedModel model(options.model);
   profile.batches = profile_shapes(options.capacity, options.model.threads == 1);
-  const double share_s = options.seconds / static_cast<double>(profile.batches.size());
+  model.time(profile.batches, options.seconds);
   std::vector<MicroBatchSample> samples;
-  for (ProfiledBatch& batch : profile.batches) {
-    model.time(batch, share_s);
-    samples.push_back(batch.median);
-    if (on_batch) on_batch(batch);
-  }
+  for (const ProfiledBatch& batch : profile.batches) samples.push_back(batch.median);
   profile.compute_fit = fit_compute(samples, profile.cost);
   profile.cost.optimizer_ns_per_byte = 1e9 * model.time_optimizer() / profile.cost.gradient_bytes;
 }
@@ -123,14 +119,13 @@ std::vector<ProfiledBatch> profile_shapes(Tokens capacity, bool with_rings) {
   return shapes;
 }
 
-Profile profile_machine(const ProfileOptions& options, Communicator& comm,
-                        const std::function<void(const ProfiledBatch&)>& on_batch) {
+Profile profile_machine(const ProfileOptions& options, Communicator& comm) {
   WEFT_USER_CHECK(comm.size() >= 2, "profiling needs 2 ranks, to time what they exchange; got {}",
                   comm.size());
   const bool measures = comm.rank() == Rank(0);
   Profile profile;
   describe(options, profile.cost);
-  if (measures) profile_compute(options, profile, on_batch);
+  if (measures) profile_compute(options, profile);
   profile.hops = time_hops(comm, options.capacity, profile.cost.kv_bytes_per_token);
   profile.reductions = time_reductions(options, comm);
   if (!measures) return {};

@@ -8,7 +8,6 @@
 // falsifies little; several by wall time, and then without rings.
 #pragma once
 
-#include <functional>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -21,7 +20,7 @@ struct ProfileOptions {
   TimedModelOptions model;
   Tokens capacity = Tokens(4096);
   Bytes bucket_bytes{};  // of a gradient reduction, as train.bucket_bytes
-  double seconds = 60;   // about, for the micro-batches; each runs at least once beside its warm-up
+  double seconds = 60;   // about, for the micro-batches, their warm-up left out
 };
 
 struct Profile {
@@ -37,9 +36,7 @@ struct Profile {
 // Shapes of the micro-batches that are run for a capacity, the largest first, rings last.
 std::vector<ProfiledBatch> profile_shapes(Tokens capacity, bool with_rings);
 
-// Collective over at least two ranks; the result is rank 0's, empty elsewhere. `on_batch` may be
-// empty.
-Profile profile_machine(const ProfileOptions& options, Communicator& comm,
-                        const std::function<void(const ProfiledBatch&)>& on_batch);
+// Collective over at least two ranks; the result is rank 0's, empty elsewhere.
+Profile profile_machine(const ProfileOptions& options, Communicator& comm);
 
 }  // namespace weft

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -21,7 +23,7 @@ namespace weft {
 namespace {
 
 constexpr std::uint64_t kSeed = 1;
-constexpr std::int64_t kMostRuns = 9;  // of one micro-batch
+constexpr std::size_t kMostRuns = 9;  // of one micro-batch
 
 double wall_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -108,6 +110,21 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
+namespace {
+
+void set_median(ProfiledBatch& batch) {
+  std::vector<double> forward_s, backward_s;
+  for (const PassTimes& run : batch.runs) {
+    forward_s.push_back(run.forward_s);
+    backward_s.push_back(run.backward_s);
+  }
+  batch.median = shape_of(batch, plan_of(batch));
+  batch.median.forward_s = median(std::move(forward_s));
+  batch.median.backward_s = median(std::move(backward_s));
+}
+
+}  // namespace
+
 TimedModel::TimedModel(const TimedModelOptions& options)
     : options_(options),
       parameters_(options_.model, options_.dtype),
@@ -120,92 +137,73 @@ double TimedModel::now() const {
   return options_.threads == 1 ? seconds(thread_cpu_time()) : wall_seconds();
 }
 
-void TimedModel::time(ProfiledBatch& batch, double limit_s) {
-  WEFT_CHECK(batch.degree == 1 || options_.threads == 1,
-             "profile: a ring of {} ranks on {} threads each", batch.degree, options_.threads);
-  batch.degree == 1 ? time_whole(batch, limit_s) : time_ring(batch, limit_s);
+void TimedModel::time(std::span<ProfiledBatch> batches, double limit_s) {
+  std::vector<double> spent_s(batches.size());
+  const auto run_one = [&](std::size_t i) {
+    const double start = wall_seconds();
+    batches[i].runs.push_back(run(batches[i]));
+    spent_s[i] += wall_seconds() - start;
+  };
+  for (const ProfiledBatch& batch : batches) run(batch);  // brings memory and code in
+  for (std::size_t i = 0; i < batches.size(); ++i) run_one(i);
+  while (std::accumulate(spent_s.begin(), spent_s.end(), 0.0) < limit_s) {
+    std::optional<std::size_t> next;
+    for (std::size_t i = 0; i < batches.size(); ++i) {
+      if (batches[i].runs.size() < kMostRuns && (!next || spent_s[i] < spent_s[*next])) next = i;
+    }
+    if (!next) break;
+    run_one(*next);
+  }
+  for (ProfiledBatch& batch : batches) set_median(batch);
 }
 
-void TimedModel::time_whole(ProfiledBatch& batch, double limit_s) {
+PassTimes TimedModel::run(const ProfiledBatch& batch) {
+  WEFT_CHECK(batch.degree == 1 || options_.threads == 1,
+             "profile: a ring of {} ranks on {} threads each", batch.degree, options_.threads);
+  return batch.degree == 1 ? run_whole(batch) : run_ring(batch);
+}
+
+PassTimes TimedModel::run_whole(const ProfiledBatch& batch) {
   const StepPlan plan = plan_of(batch);
   const RandomSequences source(options_.model.vocab_size, batch.tokens_each);
   const RankBatch rank(plan, Rank(0), source);
-  const auto run = [&]() -> Times {
-    const double start = now();
-    ForwardResult forward = decoder_.forward(rank.packed, rank.layout, {});
-    const double between = now();
-    decoder_.backward(std::move(forward), rank.packed, rank.layout, {});
-    return {between - start, now() - between};
-  };
-  run();  // brings memory and code in
-  std::vector<double> forward_s, backward_s;
-  const double start = wall_seconds();
-  do {
-    const Times times = run();
-    forward_s.push_back(times.forward_s);
-    backward_s.push_back(times.backward_s);
-  } while (static_cast<std::int64_t>(forward_s.size()) < kMostRuns &&
-           wall_seconds() - start < limit_s);
-  batch.num_runs = static_cast<std::int64_t>(forward_s.size());
-  batch.median = shape_of(batch, plan);
-  batch.median.forward_s = median(std::move(forward_s));
-  batch.median.backward_s = median(std::move(backward_s));
+  const double start = now();
+  ForwardResult forward = decoder_.forward(rank.packed, rank.layout, {});
+  const double between = now();
+  decoder_.backward(std::move(forward), rank.packed, rank.layout, {});
+  return {between - start, now() - between};
 }
 
 // A run ends when its slowest rank does, so that rank's time is the time of the run.
-void TimedModel::time_ring(ProfiledBatch& batch, double limit_s) {
+PassTimes TimedModel::run_ring(const ProfiledBatch& batch) {
   const StepPlan plan = plan_of(batch);
   const RandomSequences source(options_.model.vocab_size,
                                Tokens(batch.tokens_each.value() * batch.degree));
   constexpr VirtualLink kFreeLink{.bytes_per_second = 1e18, .latency = {}};
-  std::vector<std::vector<Times>> runs(kMostRuns, std::vector<Times>(plan.ranks.size()));
-  std::int64_t num_runs = kMostRuns;  // settled by rank 0 between two barriers
   const VirtualWorldOptions world{
       .num_ranks = batch.degree, .link = kFreeLink, .wait_limit = std::chrono::hours(2)};
+  std::vector<PassTimes> times(plan.ranks.size());
   run_virtual_ranks(world, [&](Communicator& comm) {
     const RankBatch rank(plan, comm.rank(), source);
     Decoder decoder(options_.model, parameters_, *kernel_, {.recompute = options_.recompute});
     const RingContext ring{.comm = &comm};
-    const auto run = [&]() -> Times {
-      barrier(comm, {.operation = "profile ring"});
-      const auto start = comm.now();
-      ForwardResult forward = decoder.forward(rank.packed, rank.layout, ring);
-      const auto between = comm.now();
-      decoder.backward(std::move(forward), rank.packed, rank.layout, ring);
-      return {to_seconds(between - start), to_seconds(comm.now() - between)};
-    };
-    const double start = wall_seconds();
-    run();
-    if (comm.rank() == Rank(0)) {
-      const double runs_in_time = limit_s / std::max(1e-9, wall_seconds() - start);
-      num_runs = std::clamp<std::int64_t>(static_cast<std::int64_t>(std::min(runs_in_time, 1e6)), 1,
-                                          kMostRuns);
-    }
     barrier(comm, {.operation = "profile ring"});
-    for (std::int64_t i = 0; i < num_runs; ++i) {
-      runs[static_cast<std::size_t>(i)][static_cast<std::size_t>(comm.rank().value())] = run();
-    }
+    const auto start = comm.now();
+    ForwardResult forward = decoder.forward(rank.packed, rank.layout, ring);
+    const auto between = comm.now();
+    decoder.backward(std::move(forward), rank.packed, rank.layout, ring);
+    times[static_cast<std::size_t>(comm.rank().value())] = {to_seconds(between - start),
+                                                            to_seconds(comm.now() - between)};
   });
-  std::vector<double> forward_s, backward_s;
-  for (std::int64_t i = 0; i < num_runs; ++i) {
-    const auto slowest = *std::max_element(
-        runs[static_cast<std::size_t>(i)].begin(), runs[static_cast<std::size_t>(i)].end(),
-        [](const Times& a, const Times& b) {
-          return a.forward_s + a.backward_s < b.forward_s + b.backward_s;
-        });
-    forward_s.push_back(slowest.forward_s);
-    backward_s.push_back(slowest.backward_s);
-  }
-  batch.num_runs = num_runs;
-  batch.median = shape_of(batch, plan);
-  batch.median.forward_s = median(std::move(forward_s));
-  batch.median.backward_s = median(std::move(backward_s));
+  return *std::max_element(times.begin(), times.end(), [](const PassTimes& a, const PassTimes& b) {
+    return a.forward_s + a.backward_s < b.forward_s + b.backward_s;
+  });
 }
 
 double TimedModel::time_optimizer() {
   AdamW optimizer(parameters_, {});
   std::vector<double> times_s;
-  for (std::int64_t i = 0; i <= kMostRuns; ++i) {
+  for (std::size_t i = 0; i <= kMostRuns; ++i) {
     const double start = now();
     parameters_.zero_gradients();
     const double norm = global_norm(parameters_.flat_gradients());

@@ -8,7 +8,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "attention/attention_kernel.h"
 #include "cost/cost_fit.h"
@@ -27,34 +29,38 @@ struct TimedModelOptions {
   std::int32_t threads = 1;
 };
 
+struct PassTimes {
+  double forward_s = 0;
+  double backward_s = 0;
+};
+
 // `num_sequences` whole sequences of `tokens_each`, or one sequence of which each of `degree` ranks
 // holds `tokens_each`.
 struct ProfiledBatch {
   std::int64_t num_sequences = 1;
   Tokens tokens_each{};
   std::int32_t degree = 1;
-  std::int64_t num_runs = 0;
-  MicroBatchSample median = {};  // of the slowest rank
+  std::vector<PassTimes> runs = {};  // warm-up left out; of the slowest rank
+  MicroBatchSample median = {};      // of the runs
 };
 
 class TimedModel {
  public:
   explicit TimedModel(const TimedModelOptions& options);
 
-  // Runs the micro-batch for about `limit_s`, but at least once beside a warm-up, and sets its
-  // times. REQUIRES: degree 1, or one thread.
-  void time(ProfiledBatch& batch, double limit_s);
+  // Runs the micro-batches in turns for about `limit_s`, each once to warm up, at least once more
+  // and at most nine times; whoever had least time so far is next. So a slow minute of the machine
+  // falls on all of them, and memory is used as by a step, whose micro-batches differ in size. Sets
+  // runs and medians. REQUIRES: degree 1, or one thread.
+  void time(std::span<ProfiledBatch> batches, double limit_s);
   // Median seconds of what follows the gradients of a step: norm and update, and the next step's
   // zeroes.
   double time_optimizer();
 
  private:
-  struct Times {
-    double forward_s = 0;
-    double backward_s = 0;
-  };
-  void time_whole(ProfiledBatch& batch, double limit_s);
-  void time_ring(ProfiledBatch& batch, double limit_s);
+  PassTimes run(const ProfiledBatch& batch);
+  PassTimes run_whole(const ProfiledBatch& batch);
+  PassTimes run_ring(const ProfiledBatch& batch);
   double now() const;
 
   TimedModelOptions options_;

@@ -13,7 +13,9 @@
 #include "comm/mpi/mpi_world.h"
 #include "comm/thread/thread_world.h"
 #include "corpus/corpus.h"
+#include "machine/disk_probe.h"
 #include "train/config.h"
+#include "train/machine_cluster.h"
 #include "train/memory_budget.h"
 #include "train/profile.h"
 #include "train/run_setup.h"
@@ -27,6 +29,7 @@ constexpr std::chrono::nanoseconds kWaitLimit = std::chrono::hours(2);
 struct ProfileArguments {
   std::string config;
   std::string out;
+  std::string cluster_out;  // "": none
   double seconds = 60;
   LinkArguments link;
 };
@@ -124,6 +127,12 @@ void run_rank(const ProfileArguments& arguments, const ProfileOptions& options,
   print_fit(profile);
   save_cost_model(arguments.out, profile.cost);
   fmt::print("wrote   {}; train with --plan.cost {}\n", arguments.out, arguments.out);
+  if (arguments.cluster_out.empty()) return;
+  const std::filesystem::path cluster_out = arguments.cluster_out;
+  save_cluster(cluster_out,
+               machine_cluster(options, profile, nearest_existing(cluster_out.parent_path())));
+  fmt::print("wrote   {}; weft simulate --model NAME --cluster {} --dtype float32\n",
+             arguments.cluster_out, arguments.cluster_out);
 }
 
 // Before minutes of measuring, not after: makes the temporary file and drops it.
@@ -133,6 +142,12 @@ void run_profile(const ProfileArguments& arguments, const std::vector<std::strin
   const LaunchPlace place = find_launch_place([](const char* name) { return std::getenv(name); });
   const ProfileOptions options = make_options(arguments, rest, place);
   check_writable(arguments.out);
+  if (!arguments.cluster_out.empty()) {
+    check_writable(arguments.cluster_out);
+    WEFT_USER_CHECK(options.model.dtype == at::kFloat,
+                    "--cluster-out needs train.dtype float32, got {}",
+                    dtype_name(options.model.dtype));
+  }
   prepare_process(options.model.threads);
   const auto body = [&](Communicator& comm) { run_rank(arguments, options, comm); };
   if (arguments.link.given()) {
@@ -160,6 +175,8 @@ void add_profile_command(CLI::App& app) {
   command->add_option("--config", arguments->config, "Configuration file (TOML), as for train")
       ->required();
   command->add_option("--out", arguments->out, "Cost file to write (JSON)")->required();
+  command->add_option("--cluster-out", arguments->cluster_out,
+                      "Cluster file to write as well: this machine, for weft simulate --cluster");
   command->add_option("--seconds", arguments->seconds, "About how long to measure")
       ->check(CLI::Range(0.1, 86400.0));
   add_link_options(*command, arguments->link, "Time hops over the link of virtual ranks");

@@ -20,7 +20,7 @@ struct SweepKey {
   const char* name;
   std::string SimulateFlags::* value;
 };
-constexpr std::array<SweepKey, 10> kSweepKeys{{{"model", &SimulateFlags::model},
+constexpr std::array<SweepKey, 11> kSweepKeys{{{"model", &SimulateFlags::model},
                                                {"cluster", &SimulateFlags::cluster},
                                                {"devices", &SimulateFlags::devices},
                                                {"ranks", &SimulateFlags::ranks},
@@ -28,6 +28,7 @@ constexpr std::array<SweepKey, 10> kSweepKeys{{{"model", &SimulateFlags::model},
                                                {"pp", &SimulateFlags::pipeline},
                                                {"capacity", &SimulateFlags::capacity},
                                                {"recompute", &SimulateFlags::recompute},
+                                               {"dtype", &SimulateFlags::dtype},
                                                {"link-scale", &SimulateFlags::link_scale},
                                                {"cost", &SimulateFlags::cost}}};
 // Of the sequences.
@@ -118,6 +119,7 @@ SimulationCase simulation_case(const SimulateFlags& flags) {
   TrainingSetup setup;
   setup.mesh = mesh_of(flags, cluster);
   setup.recompute = parse_recompute(flags.recompute, "--recompute");
+  set_dtype(setup, flags.dtype, "--dtype");
   SimulationCase result{.scenario = make_scenario(find_model(flags.model), cluster, setup)};
   if (!flags.cost.empty()) {
     WEFT_USER_CHECK(scale == 1, "simulate: --link-scale has no effect on the links of --cost {}",
@@ -198,6 +200,10 @@ void add_simulate_flags(CLI::App& simulate, SimulateFlags& flags) {
       .add_option("--recompute", flags.recompute,
                   "What backward computes again: none or full (default: none)")
       ->type_name("POLICY");
+  simulate
+      .add_option("--dtype", flags.dtype,
+                  "bfloat16 (mixed precision) or float32, as weft train (default: bfloat16)")
+      ->type_name("TYPE");
   simulate.add_flag("--offload", flags.offload,
                     "Strategy hdp may offload activations of long sequences (default: off)");
   simulate

@@ -19,6 +19,7 @@ struct SimulateFlags {
   std::string pipeline = "1";
   std::string capacity;  // "": the largest that fits
   std::string recompute = "none";
+  std::string dtype = "bfloat16";
   std::string link_scale = "1";  // of the links' bandwidths
   std::string cost;              // "": from the shapes
   std::string strategy = "all";

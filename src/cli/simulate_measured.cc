@@ -21,6 +21,7 @@ void check_measured_flags(const SimulateFlags& flags) {
   refuse(flags.tensor != "1", "--tp");
   refuse(flags.pipeline != "1", "--pp");
   refuse(flags.recompute != "none", "--recompute");
+  refuse(flags.dtype != "bfloat16", "--dtype");
   refuse(flags.link_scale != "1", "--link-scale");
   refuse(!flags.sweep.empty(), "--sweep");
   WEFT_USER_CHECK(!flags.ranks.empty(), "simulate: --cost {} alone needs --ranks", flags.cost);

@@ -9,7 +9,6 @@
 namespace weft {
 namespace {
 
-constexpr double kBytes = 2;     // of a 16-bit element
 constexpr double kLseBytes = 4;  // log-sum-exp, a head and token
 constexpr std::int64_t kMostLayers = 1 << 16;
 constexpr std::int64_t kMostSize = 1 << 30;
@@ -137,18 +136,18 @@ double training_flops(const ModelShape& model, double tokens, double causal_pair
               causal_pairs * layers * layer_flops_per_pair(model));
 }
 
-double kv_bytes_per_token(const ModelShape& model) {
-  return 2 * kBytes * real(model.num_kv_heads) * real(model.head_dim);
+double kv_bytes_per_token(const ModelShape& model, double element_bytes) {
+  return 2 * element_bytes * real(model.num_kv_heads) * real(model.head_dim);
 }
 
-double activation_bytes_per_token(const ModelShape& model) {
+double activation_bytes_per_token(const ModelShape& model, double element_bytes) {
   const double heads = real(model.num_heads) * real(model.head_dim);
   const double kv = real(model.num_kv_heads) * real(model.head_dim);
   const double feed_forward = real(model.experts_per_token) * real(model.intermediate_size) +
                               real(model.shared_expert_size);
   // Input and output of both norms; q, k, v, attention's output; gate, up and their product.
   const double elements = 4 * real(model.hidden_size) + 2 * heads + 2 * kv + 3 * feed_forward;
-  return kBytes * elements + kLseBytes * real(model.num_heads);
+  return element_bytes * elements + kLseBytes * real(model.num_heads);
 }
 
 std::span<const ModelShape> model_presets() {

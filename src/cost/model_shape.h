@@ -1,9 +1,9 @@
 // ModelShape: what a decoder's configuration says about its cost, and what follows by counting.
 //
-// All counts are exact and of the whole model; 16-bit weights and activations where bytes are
-// counted. Forward FLOPs count 2 per multiply-add; a matrix weight costs 2 a token, one causal
-// (query, key) pair 4 * num_heads * head_dim a layer. Shapes come from a preset (ByteScale Table 1)
-// or a Hugging Face config.json.
+// All counts are exact and of the whole model; bytes are those of 16-bit elements unless the caller
+// says otherwise. Forward FLOPs count 2 per multiply-add; a matrix weight costs 2 a token, one
+// causal (query, key) pair 4 * num_heads * head_dim a layer. Shapes come from a preset (ByteScale
+// Table 1) or a Hugging Face config.json.
 #pragma once
 
 #include <cstdint>
@@ -50,11 +50,11 @@ double head_flops_per_token(const ModelShape& model);   // forward, vocabulary h
 // Forward and backward of a step (3 times the forward), as MFU counts it; nothing recomputed.
 double training_flops(const ModelShape& model, double tokens, double causal_pairs);
 
-double kv_bytes_per_token(const ModelShape& model);  // K and V, a layer
+double kv_bytes_per_token(const ModelShape& model, double element_bytes = 2);  // K, V; a layer
 // What a layer keeps of a token between forward and backward, nothing recomputed: inputs of both
 // norms and of every matrix, q, k, v, attention's output and log-sum-exp, and both halves and the
 // product of the gated feed-forward.
-double activation_bytes_per_token(const ModelShape& model);
+double activation_bytes_per_token(const ModelShape& model, double element_bytes = 2);
 
 // ByteScale's six, in the order of its Fig. 17: llama-7b, llama-13b, llama-30b, llama-70b,
 // mixtral-8x7b, mixtral-8x22b.

@@ -9,7 +9,6 @@ namespace weft {
 namespace {
 
 constexpr double kNsPerSecond = 1e9;
-constexpr double kElementBytes = 2;  // 16-bit activations
 
 double real(std::int64_t value) { return static_cast<double>(value); }
 
@@ -19,17 +18,23 @@ double kv_copies(const ModelShape& model, const Mesh& mesh) {
   return std::max(1.0, real(mesh.tensor) / real(model.num_kv_heads));
 }
 
-double kv_bytes_per_device(const ModelShape& model, const Mesh& mesh) {
-  return kv_bytes_per_token(model) * kv_copies(model, mesh) / real(mesh.tensor);
+// Of all devices of a stage together.
+double kv_bytes(const ModelShape& model, const TrainingSetup& setup) {
+  return kv_bytes_per_token(model, setup.element_bytes) * kv_copies(model, setup.mesh);
+}
+
+double kv_bytes_per_device(const ModelShape& model, const TrainingSetup& setup) {
+  return kv_bytes(model, setup) / real(setup.mesh.tensor);
 }
 
 // Tensor parallelism with sharded norms: a gather before and a scatter after attention and
 // feed-forward, each of (t - 1) / t of a token's hidden state over a device's link.
 double tensor_collectives_ns(const ModelShape& model, const ClusterDescription& cluster,
-                             const Mesh& mesh) {
+                             const TrainingSetup& setup) {
+  const Mesh& mesh = setup.mesh;
   if (mesh.tensor == 1) return 0;
   const double share = real(mesh.tensor - 1) / real(mesh.tensor);
-  const double bytes = 4 * kElementBytes * real(model.hidden_size) * share;
+  const double bytes = 4 * setup.element_bytes * real(model.hidden_size) * share;
   return bytes / node_link_rate(cluster) * kNsPerSecond;
 }
 
@@ -37,9 +42,10 @@ double layers_of_first_stage(const ModelShape& model, const Mesh& mesh) {
   return std::ceil(real(model.num_layers) / real(mesh.pipeline));
 }
 
-double kept_bytes(const ModelShape& model, Recompute recompute) {
-  return recompute == Recompute::kFull ? kElementBytes * real(model.hidden_size)
-                                       : activation_bytes_per_token(model);
+double kept_bytes(const ModelShape& model, const TrainingSetup& setup) {
+  return setup.recompute == Recompute::kFull
+             ? setup.element_bytes * real(model.hidden_size)
+             : activation_bytes_per_token(model, setup.element_bytes);
 }
 
 }  // namespace
@@ -52,6 +58,20 @@ Recompute parse_recompute(std::string_view text, std::string_view what) {
   if (text == "none") return Recompute::kNone;
   WEFT_USER_CHECK(text == "full", "{} is '{}', expected none or full", what, text);
   return Recompute::kFull;
+}
+
+void set_dtype(TrainingSetup& setup, std::string_view name, std::string_view what) {
+  const TrainingSetup mixed;
+  if (name == "float32") {
+    setup.element_bytes = setup.weight_bytes = setup.gradient_bytes = 4;
+    setup.optimizer_bytes = 8;
+    return;
+  }
+  WEFT_USER_CHECK(name == "bfloat16", "{} is '{}', expected bfloat16 or float32", what, name);
+  setup.element_bytes = mixed.element_bytes;
+  setup.weight_bytes = mixed.weight_bytes;
+  setup.gradient_bytes = mixed.gradient_bytes;
+  setup.optimizer_bytes = mixed.optimizer_bytes;
 }
 
 void check_setup(const ModelShape& model, const ClusterDescription& cluster,
@@ -72,14 +92,14 @@ void check_setup(const ModelShape& model, const ClusterDescription& cluster,
 
 HopCost node_hop(const ModelShape& model, const ClusterDescription& cluster,
                  const TrainingSetup& setup) {
-  const double bytes = kv_bytes_per_device(model, setup.mesh);
+  const double bytes = kv_bytes_per_device(model, setup);
   return {.ns_per_token = bytes / node_link_rate(cluster) * kNsPerSecond,
           .fixed_ns = cluster.node_link_latency_ns};
 }
 
 HopCost nic_hop(const ModelShape& model, const ClusterDescription& cluster,
                 const TrainingSetup& setup) {
-  const double bytes = kv_bytes_per_device(model, setup.mesh);
+  const double bytes = kv_bytes_per_device(model, setup);
   return {.ns_per_token = bytes / nic_rate(cluster, setup.mesh.tensor) * kNsPerSecond,
           .fixed_ns = cluster.nic_latency_ns};
 }
@@ -105,13 +125,13 @@ CostModel cost_from_shape(const ModelShape& model, const ClusterDescription& clu
   cost.num_layers = static_cast<std::int32_t>(model.num_layers);
   cost.attention_ns_per_pair =
       layer_flops_per_pair(model) / (peak * cluster.attention_share) * kNsPerSecond;
-  cost.linear_ns_per_token = gemm_ns + tensor_collectives_ns(model, cluster, setup.mesh);
+  cost.linear_ns_per_token = gemm_ns + tensor_collectives_ns(model, cluster, setup);
   cost.fixed_ns = setup.fixed_ns;
   cost.hop_ns_per_token = hop.ns_per_token;
   cost.hop_fixed_ns = hop.fixed_ns;
   cost.backward_ratio = setup.backward_ratio + (setup.recompute == Recompute::kFull ? 1.0 : 0.0);
-  cost.kv_bytes_per_token = kv_bytes_per_token(model) * kv_copies(model, setup.mesh);
-  cost.activation_bytes_per_token = kept_bytes(model, setup.recompute);
+  cost.kv_bytes_per_token = kv_bytes(model, setup);
+  cost.activation_bytes_per_token = kept_bytes(model, setup);
   // Every device of the rank has a host link of its own.
   cost.offload_bytes_per_second =
       cluster.host_link_bytes_per_second * cluster.host_link_share * real(setup.mesh.tensor);
@@ -121,7 +141,7 @@ CostModel cost_from_shape(const ModelShape& model, const ClusterDescription& clu
 }
 
 double activation_bytes_per_layer(const ModelShape& model, const TrainingSetup& setup) {
-  return kept_bytes(model, setup.recompute) / real(setup.mesh.tensor);
+  return kept_bytes(model, setup) / real(setup.mesh.tensor);
 }
 
 DeviceMemory device_memory(const ModelShape& model, const TrainingSetup& setup) {
@@ -140,8 +160,9 @@ DeviceMemory device_memory(const ModelShape& model, const TrainingSetup& setup) 
   const double layers_held = layers * real(mesh.pipeline);
   memory.activations_per_token = layers_held * activation_bytes_per_layer(model, setup);
   if (setup.recompute == Recompute::kFull)  // one layer's worth while it is computed again
-    memory.activations_per_token += activation_bytes_per_token(model) / real(mesh.tensor);
-  memory.logits_per_token = kElementBytes * real(model.vocab_size) / real(mesh.tensor);
+    memory.activations_per_token +=
+        activation_bytes_per_token(model, setup.element_bytes) / real(mesh.tensor);
+  memory.logits_per_token = setup.element_bytes * real(model.vocab_size) / real(mesh.tensor);
   return memory;
 }
 

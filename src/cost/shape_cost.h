@@ -35,11 +35,16 @@ struct TrainingSetup {
   // sent to experts and back; assumed.
   double mixture_share = 0.5;
   double fixed_ns = 50'000;     // a micro-batch and layer: kernel launches; assumed
+  double element_bytes = 2;     // of activations, K, V and logits, 16 bit
   double weight_bytes = 2;      // of a weight, 16 bit
   double gradient_bytes = 4;    // of a gradient, fp32
   double optimizer_bytes = 12;  // of a weight's master copy and two moments, fp32; sharded (ZeRO-1)
   friend bool operator==(const TrainingSetup&, const TrainingSetup&) = default;
 };
+
+// What is trained in: "bfloat16" is the setup above (mixed precision: fp32 gradients, master
+// weights and moments); "float32" has no master copies, as weft train. UserError for another name.
+void set_dtype(TrainingSetup& setup, std::string_view name, std::string_view what);
 
 // UserError when the model cannot be cut so: tensor must divide heads and key/value heads (or be a
 // multiple of the latter, which then repeat), the stages at most the layers.
@@ -68,7 +73,7 @@ struct DeviceMemory {
   double gradients = 0;
   double optimizer = 0;
   double activations_per_token = 0;  // resident tokens of a micro-batch, all layers of the rank
-  double logits_per_token = 0;       // last stage: 16-bit logits of the tokens of one micro-batch
+  double logits_per_token = 0;       // last stage: logits of the tokens of one micro-batch
   double states() const { return weights + gradients + optimizer; }
   double total(Tokens resident) const {
     return states() +

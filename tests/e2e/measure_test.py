@@ -1,6 +1,7 @@
 """What measures a run: --trace, weft profile, --virtual-ranks."""
 
 import json
+import os
 import sys
 import unittest
 
@@ -49,8 +50,10 @@ class Measuring(unittest.TestCase):
         link = ("--link-bandwidth", "1G", "--link-latency", "10us")
         self.refused(self.runs.weft("profile", "--config", self.config, "--out", cost, "--train.threads_per_rank", "2", *link),
                      "train.threads_per_rank is 2")
-        result = self.runs.weft("profile", "--config", self.config, "--out", cost, "--seconds", "0.5", *link)
+        cluster = self.runs.folder / "here.json"
+        result = self.runs.weft("profile", "--config", self.config, "--out", cost, "--cluster-out", cluster, "--seconds", "0.5", *link)
         self.assertEqual(result.returncode, 0, result.stderr)
+        self.cluster_file_is_of_this_machine(cluster, cost)
         self.assertIn("the fit is off by", result.stdout)
         fitted = json.loads(cost.read_text())
         self.assertEqual(fitted["num_layers"], 2)
@@ -69,6 +72,19 @@ class Measuring(unittest.TestCase):
         nowhere = self.runs.weft("profile", "--config", self.config, "--out", self.runs.folder / "no" / "cost.json")
         self.refused(nowhere, "no/cost.json")
         self.assertNotIn("runs", nowhere.stdout)  # nothing was measured first
+        double = self.runs.weft("profile", "--config", self.config, "--out", cost, "--cluster-out", cluster, "--train.dtype", "float64")
+        self.refused(double, "--cluster-out needs train.dtype float32")
+        self.assertNotIn("runs", double.stdout)
+
+    def cluster_file_is_of_this_machine(self, cluster, cost):
+        """Another model on it, which the machine could hold or not; the profile's own rates."""
+        found, fitted = json.loads(cluster.read_text()), json.loads(cost.read_text())
+        self.assertIn(found["devices_per_node"], range(1, len(os.sched_getaffinity(0)) + 1))
+        self.assertAlmostEqual(found["node_link_bytes_per_second"],
+                               1e9 * fitted["kv_bytes_per_token"] / fitted["hop_ns_per_token"], delta=1)
+        simulated = self.runs.weft("simulate", "--model", "llama-7b", "--cluster", cluster, "--dtype", "float32", "--ranks", "1",
+                                   "--workload", "github", "--context", "8K", "--global-batch-tokens", "16K", "--capacity", "8K", "--json")
+        self.assertEqual(simulated.returncode, 0, simulated.stderr)
 
     def simulator_predicts_the_same_steps(self, out, cost):
         """Same plans, same bytes, from the cost file alone."""

@@ -195,6 +195,7 @@ TEST_F(SimulateCommandTest, AMeasuredCostAloneGivesStepsWithTheirEnd) {
   for (const auto& [flag, value] :
        std::vector<std::pair<std::string, std::string>>{{"--tp", "2"},
                                                         {"--recompute", "full"},
+                                                        {"--dtype", "float32"},
                                                         {"--link-scale", "0.5"},
                                                         {"--sweep", "pp=1,2"}}) {
     try {
@@ -218,6 +219,8 @@ TEST_F(SimulateCommandTest, WrongInputIsNamed) {
   EXPECT_THAT(error(small({"--timeline", at("t.json")})), HasSubstr("need one --strategy"));
   EXPECT_THAT(error(small({"--link-scale", "0"})), HasSubstr("--link-scale is '0'"));
   EXPECT_THAT(error(small({"--recompute", "some"})), HasSubstr("expected none or full"));
+  EXPECT_THAT(error(small({"--dtype", "fp8"})),
+              HasSubstr("--dtype is 'fp8', expected bfloat16 or float32"));
   EXPECT_THAT(error({"--paper", "--model", "llama-7b"}), HasSubstr("the paper's own runs"));
 }
 

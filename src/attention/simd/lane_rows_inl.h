@@ -63,6 +63,10 @@ struct Pieces {
   using V = hn::Vec<D>;
   V v[kPiece<T>];
 
+  // A default constructor of the compiler's own would be without this level's target options, and
+  // so could not make NEON's vectors.
+  HWY_INLINE Pieces() {}
+
   HWY_INLINE void transpose(D d) {
 #if HWY_TARGET != HWY_SCALAR
     if constexpr (sizeof(T) == 8) {

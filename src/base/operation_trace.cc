@@ -4,20 +4,19 @@
 
 namespace weft {
 
+OperationTrace::OperationTrace()
+    : OperationTrace([] { return std::chrono::steady_clock::now().time_since_epoch(); }) {}
+
 void OperationTrace::start() {
   operations_.clear();
   inside_ns_.clear();
-  began_ = Clock::now();
+  began_ = read_clock_();
   recording_ = true;
 }
 
 std::vector<Operation> OperationTrace::stop() {
   recording_ = false;
   return std::exchange(operations_, {});
-}
-
-std::int64_t OperationTrace::now_ns() const {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - began_).count();
 }
 
 OperationScope::OperationScope(const OperationSite& site, OperationKind kind, std::string_view pass,

@@ -8,7 +8,9 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace weft {
@@ -41,6 +43,13 @@ struct Operation {
 
 class OperationTrace {
  public:
+  using ReadClock = std::function<std::chrono::nanoseconds()>;
+
+  // By the steady clock, or by that of the rank whose operations these are: one that shares a core
+  // with others has a time of its own.
+  OperationTrace();
+  explicit OperationTrace(ReadClock read_clock) : read_clock_(std::move(read_clock)) {}
+
   void start();
   // In the order in which they ended.
   std::vector<Operation> stop();
@@ -48,11 +57,11 @@ class OperationTrace {
 
  private:
   friend class OperationScope;
-  using Clock = std::chrono::steady_clock;
-  std::int64_t now_ns() const;
+  std::int64_t now_ns() const { return (read_clock_() - began_).count(); }
 
+  ReadClock read_clock_;
   bool recording_ = false;
-  Clock::time_point began_;
+  std::chrono::nanoseconds began_{};
   std::vector<Operation> operations_;
   std::vector<std::int64_t> inside_ns_;  // of each operation that is going on, outermost first
 };

@@ -159,6 +159,7 @@ RankLoop::RankLoop(const StepLoop& loop, const SequenceSource& source, PlanFeed*
       comm_(comm),
       parameters_(loop.model, loop.dtype),
       kernel_(make_attention_kernel(loop.attention, loop.threads_per_rank)),
+      trace_([&comm] { return comm.now(); }),
       decoder_(loop.model, parameters_, *kernel_, {.recompute = loop.recompute, .trace = &trace_}),
       optimizer_(parameters_, loop.optimizer),
       offload_tier_(loop.make_offload_tier ? loop.make_offload_tier() : nullptr),
@@ -243,10 +244,10 @@ void RankLoop::run_step(PlannedStep& planned, Bytes ring_bytes_before) {
 }
 
 StepOutcome RankLoop::run_traced(const PlanSlice& slice) {
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = comm_.now();
   trace_.start();
   const StepOutcome outcome = train_step(state_, slice, clock_);
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  const std::chrono::duration<double> elapsed = comm_.now() - start;
   const RankTrace mine = summarise(trace_.stop(), elapsed.count(), comm_.rank());
   const auto traces = gather_traces(comm_, mine, slice.step);
   if (reports() && loop_.on_trace) loop_.on_trace(slice.step, traces);

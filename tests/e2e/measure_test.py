@@ -45,6 +45,16 @@ class Measuring(unittest.TestCase):
         _, late = self.train("late", "--trace", "3")
         self.refused(late, "--trace 3: this run has steps 0 to 2")
 
+    def test_a_trace_of_virtual_ranks_is_by_their_clocks(self):
+        """Not by the wall's, on which each waits while six others compute."""
+        link = ("--link-bandwidth", "1G", "--link-latency", "10us")
+        out, result = self.train("virtual-trace", "--virtual-ranks", "7", "--trace", "1", *link)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        events = json.loads((out / "trace" / "step-000001.json").read_text())["traceEvents"]
+        step = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()][1]
+        ends = [1e-6 * (event["ts"] + event["dur"]) for event in events if "dur" in event]
+        self.assertLess(max(ends), 1.2 * step["step_s"])
+
     def test_a_profile_is_a_cost_file_that_training_takes(self):
         cost = self.runs.folder / "cost.json"
         link = ("--link-bandwidth", "1G", "--link-latency", "10us")

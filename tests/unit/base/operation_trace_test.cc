@@ -57,6 +57,26 @@ TEST(OperationTrace, OwnTimesOfNestedOperationsAddUpToTheOutermost) {
   EXPECT_EQ(outer.inside_ns, operations[1].duration_ns + operations[3].duration_ns);
 }
 
+TEST(OperationTrace, TimesAreThoseOfTheClockItWasGiven) {
+  std::chrono::nanoseconds now(1000);
+  OperationTrace trace([&] { return now; });
+  trace.start();
+  now += std::chrono::nanoseconds(7);
+  {
+    const OperationScope outer({&trace, "outer"}, OperationKind::kAttention);
+    now += std::chrono::nanoseconds(20);
+    const OperationScope inner({&trace, "inner"}, OperationKind::kData);
+    now += std::chrono::nanoseconds(3);
+  }
+  const auto operations = trace.stop();
+  ASSERT_EQ(operations.size(), 2U);
+  EXPECT_EQ(operations[0].start_ns, 27);
+  EXPECT_EQ(operations[0].duration_ns, 3);
+  EXPECT_EQ(operations[1].start_ns, 7);
+  EXPECT_EQ(operations[1].duration_ns, 23);
+  EXPECT_EQ(operations[1].own_ns(), 20);
+}
+
 TEST(OperationTrace, ASecondRecordingStartsEmptyAndAnOperationAcrossItsStartIsLeftOut) {
   OperationTrace trace;
   trace.start();

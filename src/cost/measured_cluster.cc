@@ -9,11 +9,11 @@ constexpr double kNsPerSecond = 1e9;
 
 // The share of the peak at which `flops` take `ns`.
 double share_of_peak(double flops, double ns, double peak_flops_per_second, const char* what) {
-  const double share = flops / ns * kNsPerSecond / peak_flops_per_second;
-  WEFT_USER_CHECK(ns > 0 && share <= 1,
+  const double share = ns > 0 ? flops / ns * kNsPerSecond / peak_flops_per_second : 0;
+  WEFT_USER_CHECK(share > 0 && share <= 1,
                   "profile: {} runs at {:.3g} of the peak of {:.3g} FLOP/s, expected above 0 and "
                   "at most 1; profile again, longer and with nothing else running",
-                  what, ns > 0 ? share : 0.0, peak_flops_per_second);
+                  what, share, peak_flops_per_second);
   return share;
 }
 

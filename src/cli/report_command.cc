@@ -29,6 +29,7 @@ struct ReportFlags {
   std::string out;
   std::string chrome_trace;
   std::int64_t num_steps = 4;
+  std::int32_t ranks_per_node = 8;
 };
 
 // The cost that a run's plans were made with, unless --cost names another.
@@ -80,7 +81,9 @@ void add_run(const ReportFlags& flags, const fs::path& folder, Report& report) {
   if (!files.empty()) cost = cost_of_run(flags, folder);
   for (const fs::path& file : files) {
     const StepPlan plan = load_plan(file);
-    report.plans.push_back(view_plan(plan, *cost, fmt::format("{}, step {}", run.name, plan.step)));
+    // The trainer plans for ranks of one node.
+    report.plans.push_back(
+        view_plan(plan, *cost, fmt::format("{}, step {}", run.name, plan.step), plan.num_ranks));
     check_hash(run, report.plans.back());
   }
   report.runs.push_back(std::move(run));
@@ -136,7 +139,8 @@ void run_report(const ReportFlags& flags) {
   if (!flags.plans.empty()) {
     const CostModel cost = flags.cost.empty() ? reference_cost_7b() : load_cost_model(flags.cost);
     for (const std::string& file : flags.plans) {
-      report.plans.push_back(view_plan(load_plan(file), cost, name_of_file(flags.plans, file)));
+      report.plans.push_back(
+          view_plan(load_plan(file), cost, name_of_file(flags.plans, file), flags.ranks_per_node));
     }
   }
   for (const std::string& file : flags.timelines) {
@@ -170,6 +174,11 @@ void add_report_command(CLI::App& app) {
                    "Cost file that prices the plans (default: OUT/cost.json for a run's plans, the "
                    "reference cost for --plan)")
       ->type_name("FILE");
+  report
+      ->add_option("--ranks-per-node", flags->ranks_per_node,
+                   "With --plan: ranks that share a node, for a cost with node hops (default: 8)")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
   report
       ->add_option("--steps", flags->num_steps,
                    "Show at most N of a run's saved plans, evenly spread (default: 4)")

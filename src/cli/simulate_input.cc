@@ -112,6 +112,9 @@ std::vector<std::string> split(const std::string& text, char separator) {
 }  // namespace
 
 SimulationCase simulation_case(const SimulateFlags& flags) {
+  WEFT_USER_CHECK(flags.ranks_per_node == 0,
+                  "simulate: --ranks-per-node {} is for --cost alone; the cluster '{}' says it",
+                  flags.ranks_per_node, flags.cluster);
   ClusterDescription cluster = find_cluster(flags.cluster);
   const double scale = parse_scale(flags.link_scale);
   cluster.node_link_bytes_per_second *= scale;
@@ -185,6 +188,12 @@ void add_simulate_flags(CLI::App& simulate, SimulateFlags& flags) {
       ->type_name("NAME");
   simulate.add_option("--devices", flags.devices, "Devices of the run, such as 1K")->type_name("N");
   simulate.add_option("--ranks", flags.ranks, "Ranks of the HDP axis, instead of --devices")
+      ->type_name("N");
+  simulate
+      .add_option("--ranks-per-node", flags.ranks_per_node,
+                  "With --cost alone: ranks that share a node, where its node hops hold (default: "
+                  "all)")
+      ->check(CLI::PositiveNumber)
       ->type_name("N");
   simulate.add_option("--tp", flags.tensor, "Tensor parallelism of a rank (default: 1)")
       ->type_name("N");

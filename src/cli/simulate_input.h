@@ -1,6 +1,7 @@
 // The input of weft simulate: flags -> a scenario, what to plan for it, and the points of a sweep.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ struct SimulateFlags {
   std::string cluster;
   std::string devices;  // one of these two
   std::string ranks;
+  std::int32_t ranks_per_node = 0;  // with a cost file alone; 0: all
   std::string tensor = "1";
   std::string pipeline = "1";
   std::string capacity;  // "": the largest that fits

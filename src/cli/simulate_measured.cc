@@ -35,7 +35,7 @@ PlanRequest measured_request(const SimulateFlags& flags) {
   WEFT_USER_CHECK(ranks >= 1 && ranks <= kMostRanks, "simulate: --ranks is {}, expected 1 to {}",
                   flags.ranks, kMostRanks);
   plan.num_ranks = static_cast<std::int32_t>(ranks);
-  plan.ranks_per_node = plan.num_ranks;  // nothing is known of nodes: one link for all
+  plan.ranks_per_node = flags.ranks_per_node > 0 ? flags.ranks_per_node : plan.num_ranks;
   plan.capacity = flags.capacity;
   plan.cost = flags.cost;
   if (flags.strategy != "all") plan.strategy = flags.strategy;

@@ -39,6 +39,12 @@ std::int32_t ClusterSpec::num_nodes() const {
   return (num_ranks + ranks_per_node - 1) / ranks_per_node;
 }
 
+bool ClusterSpec::share_node(std::span<const Rank> ranks) const {
+  if (ranks.size() > static_cast<std::size_t>(ranks_per_node)) return false;
+  const std::int32_t node = node_of(ranks.front());
+  return std::all_of(ranks.begin(), ranks.end(), [&](Rank rank) { return node_of(rank) == node; });
+}
+
 ClusterSpec uniform_cluster(std::int32_t num_ranks, std::int32_t ranks_per_node) {
   WEFT_USER_CHECK(num_ranks >= 1, "cluster: num_ranks is {}, expected at least 1", num_ranks);
   WEFT_USER_CHECK(ranks_per_node >= 1, "cluster: ranks_per_node is {}, expected at least 1",

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/units.h"
@@ -28,6 +29,7 @@ struct ClusterSpec {
   bool is_uniform() const;  // all speeds alike, all memories 1
   std::int32_t node_of(Rank rank) const;
   std::int32_t num_nodes() const;
+  bool share_node(std::span<const Rank> ranks) const;  // REQUIRES: at least one
 };
 
 // N equal ranks. UserError unless num_ranks >= 1 and ranks_per_node >= 1.

@@ -41,6 +41,17 @@ constexpr std::array<Coefficient, 16> kCoefficients{{
     {"optimizer_ns_per_byte", &CostModel::optimizer_ns_per_byte, true},
 }};
 
+// Left out where the file says nothing of them; 0 says something.
+struct OptionalCoefficient {
+  const char* key;
+  std::optional<double> CostModel::* value;
+};
+
+constexpr std::array<OptionalCoefficient, 2> kOptionalCoefficients{{
+    {"node_hop_ns_per_token", &CostModel::node_hop_ns_per_token},
+    {"node_hop_fixed_ns", &CostModel::node_hop_fixed_ns},
+}};
+
 void check_keys(const JsonFields& fields) {
   std::vector<std::string> known{"schema", "name", "source", "num_layers"};
   std::vector<std::string> required = known;
@@ -48,6 +59,8 @@ void check_keys(const JsonFields& fields) {
     known.emplace_back(coefficient.key);
     if (!coefficient.is_optional) required.emplace_back(coefficient.key);
   }
+  for (const OptionalCoefficient& coefficient : kOptionalCoefficients)
+    known.emplace_back(coefficient.key);
   fields.check_keys(known, required);
 }
 
@@ -60,9 +73,32 @@ void check_values(const CostModel& cost, const std::string& where) {
                     "cost file {}: \"{}\" is {}, expected a finite number, 0 or more", where,
                     coefficient.key, value);
   }
+  check_hops(cost, fmt::format("cost file {}", where));
 }
 
 }  // namespace
+
+HopCost CostModel::hop(bool is_in_node) const {
+  if (!is_in_node) return {.ns_per_token = hop_ns_per_token, .fixed_ns = hop_fixed_ns};
+  return {.ns_per_token = node_hop_ns_per_token.value_or(hop_ns_per_token),
+          .fixed_ns = node_hop_fixed_ns.value_or(hop_fixed_ns)};
+}
+
+bool CostModel::has_node_hops() const {
+  const HopCost inside = hop(true);
+  return inside.ns_per_token != hop_ns_per_token || inside.fixed_ns != hop_fixed_ns;
+}
+
+void check_hops(const CostModel& cost, std::string_view where) {
+  const auto check = [&](std::string_view key, std::optional<double> inside, double between) {
+    WEFT_USER_CHECK(!inside || (*inside >= 0 && *inside <= between),
+                    "{}: \"node_{}\" is {}, expected 0 to \"{}\", {}: a hop inside a node costs no "
+                    "more than one between nodes",
+                    where, key, *inside, key, between);
+  };
+  check("hop_ns_per_token", cost.node_hop_ns_per_token, cost.hop_ns_per_token);
+  check("hop_fixed_ns", cost.node_hop_fixed_ns, cost.hop_fixed_ns);
+}
 
 CostModel load_cost_model(const std::filesystem::path& path) {
   const nlohmann::ordered_json json = read_json_object(path, "cost file");
@@ -76,6 +112,10 @@ CostModel load_cost_model(const std::filesystem::path& path) {
   for (const Coefficient& coefficient : kCoefficients) {
     if (fields.has(coefficient.key)) cost.*coefficient.value = fields.number(coefficient.key);
   }
+  for (const OptionalCoefficient& coefficient : kOptionalCoefficients) {
+    if (fields.has(coefficient.key)) cost.*coefficient.value = fields.number(coefficient.key);
+  }
+  check_hops(cost, fields.where());
   return cost;
 }
 
@@ -91,6 +131,9 @@ void save_cost_model(const std::filesystem::path& path, const CostModel& cost) {
     const double value = cost.*coefficient.value;
     if (value == CostModel().*coefficient.value && value == 0 && coefficient.is_optional) continue;
     json[coefficient.key] = value;
+  }
+  for (const OptionalCoefficient& coefficient : kOptionalCoefficients) {
+    if (cost.*coefficient.value) json[coefficient.key] = *(cost.*coefficient.value);
   }
   write_file_atomically(path, json.dump(2) + "\n");
 }

@@ -10,12 +10,20 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/token_range.h"
 #include "base/units.h"
 
 namespace weft {
+
+// One hop of K and V from a member of a ring to the next.
+struct HopCost {
+  double ns_per_token = 0;
+  double fixed_ns = 0;
+};
 
 struct CostModel {
   std::string name;
@@ -30,7 +38,10 @@ struct CostModel {
   double ring_step_fixed_ns = 0;
   double hop_ns_per_token = 0;  // one ring hop, per token of K and V sent
   double hop_fixed_ns = 0;      // one ring hop, whatever its size
-  double backward_ratio = 2;    // backward time / forward time
+  // The same in a ring whose ranks all share a node, at most as much; without a value, as any hop.
+  std::optional<double> node_hop_ns_per_token = std::nullopt;
+  std::optional<double> node_hop_fixed_ns = std::nullopt;
+  double backward_ratio = 2;  // backward time / forward time
   // K and V of one token in one layer, for counting bytes; 8 heads of 128 elements of 2 bytes.
   double kv_bytes_per_token = 4096;
   // For plans that offload activations (docs/planner.md "Offload"); 0: the file does not say.
@@ -43,11 +54,20 @@ struct CostModel {
   double reduce_fixed_ns = 0;
   double optimizer_ns_per_byte = 0;  // of gradients: zeroed, measured, parameters updated
   friend bool operator==(const CostModel&, const CostModel&) = default;
+
+  // A hop of a ring that stays inside a node, or of any other.
+  HopCost hop(bool is_in_node) const;
+  // Whether those two differ.
+  bool has_node_hops() const;
 };
 
-// JSON file with "schema": "weft.cost.v1" (docs/formats.md "Cost file"). kv_bytes_per_token and the
-// terms of offload may be left out. UserError on unknown keys, other missing keys, negative or
-// non-finite values, newer schema.
+// UserError that begins with `where` when a hop inside a node is negative, or dearer than one
+// between nodes: lower bounds count on it.
+void check_hops(const CostModel& cost, std::string_view where);
+
+// JSON file with "schema": "weft.cost.v1" (docs/formats.md "Cost file", which says what may be left
+// out). UserError on unknown keys, other missing keys, negative or non-finite values, node hops
+// that are dearer than others, newer schema.
 CostModel load_cost_model(const std::filesystem::path& path);
 void save_cost_model(const std::filesystem::path& path, const CostModel& cost);
 

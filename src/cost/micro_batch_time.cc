@@ -6,11 +6,12 @@
 
 namespace weft {
 
-double exchange_ns(const CostModel& cost, std::int32_t degree, Tokens largest_member) {
+double exchange_ns(const CostModel& cost, std::int32_t degree, Tokens largest_member,
+                   bool is_in_node) {
   if (degree <= 1) return 0;
-  const double hop =
-      cost.hop_fixed_ns + cost.hop_ns_per_token * static_cast<double>(largest_member.value());
-  return static_cast<double>(degree - 1) * hop;
+  const HopCost hop = cost.hop(is_in_node);
+  const double ns = hop.fixed_ns + hop.ns_per_token * static_cast<double>(largest_member.value());
+  return static_cast<double>(degree - 1) * ns;
 }
 
 double attention_ns(const CostModel& cost, const RingShare& share) {
@@ -26,7 +27,8 @@ double exposed_exchange_ns(const CostModel& cost, const RingShare& share, double
   const double attention = attention_ns(cost, share) / speed;
   const double hidden =
       attention * static_cast<double>(share.degree - 1) / static_cast<double>(share.degree);
-  return std::max(0.0, exchange_ns(cost, share.degree, share.largest_member) - hidden);
+  const double exchange = exchange_ns(cost, share.degree, share.largest_member, share.is_in_node);
+  return std::max(0.0, exchange - hidden);
 }
 
 namespace {

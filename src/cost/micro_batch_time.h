@@ -24,6 +24,8 @@ struct RingShare {
   std::int32_t degree = 1;  // ranks of the ring
   // Most tokens that a member holds, summed over the ring's sequences; unused for degree 1.
   Tokens largest_member{};
+  bool is_in_node =
+      false;  // all ranks of the ring share a node: its hops cost what they cost there
 };
 
 // One layer forward of so many causal pairs and tokens at speed 1, fixed cost left out.
@@ -33,7 +35,8 @@ inline double compute_ns(const CostModel& cost, std::int64_t work, Tokens tokens
 }
 
 // (D-1) hops, each as long as the largest member's K and V need: one layer forward.
-double exchange_ns(const CostModel& cost, std::int32_t degree, Tokens largest_member);
+double exchange_ns(const CostModel& cost, std::int32_t degree, Tokens largest_member,
+                   bool is_in_node = false);
 
 // One layer's attention of this share on a rank of speed 1, its further ring steps included.
 double attention_ns(const CostModel& cost, const RingShare& share);

@@ -114,8 +114,8 @@ CostModel cost_from_shape(const ModelShape& model, const ClusterDescription& clu
   const double gemm_ns =
       (layer_flops_per_token(model) + head + slowed) / (peak * cluster.gemm_share) * kNsPerSecond;
   const bool is_one_node = setup.mesh.num_ranks * setup.mesh.tensor <= cluster.devices_per_node;
-  const HopCost hop =
-      is_one_node ? node_hop(model, cluster, setup) : nic_hop(model, cluster, setup);
+  const HopCost inside = node_hop(model, cluster, setup);
+  const HopCost hop = is_one_node ? inside : nic_hop(model, cluster, setup);
   CostModel cost;
   cost.name = fmt::format("{} on {}", model.name, cluster.name);
   cost.source = fmt::format(
@@ -129,6 +129,9 @@ CostModel cost_from_shape(const ModelShape& model, const ClusterDescription& clu
   cost.fixed_ns = setup.fixed_ns;
   cost.hop_ns_per_token = hop.ns_per_token;
   cost.hop_fixed_ns = hop.fixed_ns;
+  // Neighbours whose node has slower links than NICs can use the NICs.
+  cost.node_hop_ns_per_token = std::min(inside.ns_per_token, hop.ns_per_token);
+  cost.node_hop_fixed_ns = std::min(inside.fixed_ns, hop.fixed_ns);
   cost.backward_ratio = setup.backward_ratio + (setup.recompute == Recompute::kFull ? 1.0 : 0.0);
   cost.kv_bytes_per_token = kv_bytes(model, setup);
   cost.activation_bytes_per_token = kept_bytes(model, setup);

@@ -4,8 +4,8 @@
 // stage: matrices at gemm_share and attention at attention_share of the peak, the collectives of
 // tensor parallelism (two gathers and two scatters of the hidden states, docs/cost.md) as part of
 // the linear time, and a ring hop over the NICs that the stage's devices share, or over the links
-// of the node where all ranks share one. The vocabulary head, which belongs to no layer, is spread
-// evenly over the layers. Memory is counted per device (docs/cost.md "Memory").
+// of the node in a ring that stays inside one. The vocabulary head, which belongs to no layer, is
+// spread evenly over the layers. Memory is counted per device (docs/cost.md "Memory").
 #pragma once
 
 #include <cstdint>
@@ -54,11 +54,7 @@ void check_setup(const ModelShape& model, const ClusterDescription& cluster,
 CostModel cost_from_shape(const ModelShape& model, const ClusterDescription& cluster,
                           const TrainingSetup& setup);
 
-// The same hop over links inside the node.
-struct HopCost {
-  double ns_per_token = 0;
-  double fixed_ns = 0;
-};
+// A hop over links inside the node, and over the NICs that the devices of a stage share.
 HopCost node_hop(const ModelShape& model, const ClusterDescription& cluster,
                  const TrainingSetup& setup);
 HopCost nic_hop(const ModelShape& model, const ClusterDescription& cluster,

@@ -8,8 +8,38 @@
 
 namespace weft {
 
+NodeLimits node_limits(const ClusterSpec& cluster, Tokens capacity) {
+  NodeLimits limits;
+  for (std::int32_t first = 0; first < cluster.num_ranks; first += cluster.ranks_per_node) {
+    const std::int32_t end = std::min(cluster.num_ranks - first, cluster.ranks_per_node) + first;
+    NodeLimits node;
+    for (std::int32_t r = first; r < end; ++r) {
+      const Tokens own = cluster.capacity_of(Rank(r), capacity);
+      if (own > Tokens(0)) ++node.ranks;
+      node.tokens += own;
+    }
+    limits.ranks = std::max(limits.ranks, node.ranks);
+    limits.tokens = std::max(limits.tokens, node.tokens);
+    if (cluster.memory.empty()) break;  // the first node is the fullest
+  }
+  return limits;
+}
+
+ExposedTerms& ExposedTerms::operator+=(const ExposedTerms& other) {
+  all += other.all;
+  leaving += other.leaving;
+  return *this;
+}
+
+ExposedTerms ExposedTerms::operator-(const ExposedTerms& other) const {
+  return {.all = all - other.all, .leaving = leaving - other.leaving};
+}
+
+double ExposedTerms::least() const { return std::max({0.0, all, leaving}); }
+
 BoundTerms::BoundTerms(const CostModel& cost, const ClusterSpec& cluster, Tokens capacity)
     : cost_(cost) {
+  if (cost.has_node_hops()) nodes_ = node_limits(cluster, capacity);
   std::vector<double> speed;
   std::vector<std::int64_t> held;
   for (std::int32_t r = 0; r < cluster.num_ranks; ++r) {
@@ -47,7 +77,8 @@ std::int32_t BoundTerms::smallest(Tokens tokens) const {
 }
 
 double BoundTerms::exchange(Tokens tokens, std::int32_t degree) const {
-  return exchange_ns(cost_, degree, Tokens((tokens.value() + degree - 1) / degree));
+  return exchange_ns(cost_, degree, Tokens((tokens.value() + degree - 1) / degree),
+                     nodes_.hold(degree, tokens));
 }
 
 double BoundTerms::time_ns(Tokens tokens, std::int32_t degree) const {
@@ -64,21 +95,30 @@ double BoundTerms::best_time_ns(Tokens tokens) const {
     best = std::min(best, time_ns(tokens, d));
     // No later degree has shorter hops: these only grow with d.
     const double share = static_cast<double>(tokens.value()) / d;
-    if ((d - 1) * (cost_.hop_fixed_ns + cost_.hop_ns_per_token * share) > best) break;
+    const HopCost one = hop(tokens, d);
+    if ((d - 1) * (one.fixed_ns + one.ns_per_token * share) > best) break;
   }
   return best;
 }
 
-double BoundTerms::least_exposed_ns(Tokens tokens, std::int32_t least) const {
+double BoundTerms::least_exposed_ns(Tokens tokens, HopCost hop, std::int32_t least,
+                                    std::int32_t most) const {
   const double mean_speed = slowest(least) / least;
-  const double hops = mean_speed * static_cast<double>(tokens.value()) *
-                      (cost_.hop_ns_per_token +
-                       cost_.hop_fixed_ns / static_cast<double>(largest_capacity().value()));
+  const double hops =
+      mean_speed * static_cast<double>(tokens.value()) *
+      (hop.ns_per_token + hop.fixed_ns / static_cast<double>(largest_capacity().value()));
   const double attention = attention_ns(tokens);
-  const double bottom = hops > 0 ? std::sqrt(attention / hops) : num_ranks_;
-  const double degree =
-      std::clamp(bottom, static_cast<double>(least), static_cast<double>(num_ranks_));
+  const double bottom = hops > 0 ? std::sqrt(attention / hops) : most;
+  const double degree = std::clamp(bottom, static_cast<double>(least), static_cast<double>(most));
   return hops * (degree - 1) - attention * (1 - 1 / degree);
+}
+
+ExposedTerms BoundTerms::least_exposed_ns(Tokens tokens, std::int32_t least) const {
+  const double leaving = least_exposed_ns(tokens, cost_.hop(false), least, num_ranks_);
+  if (!nodes_.hold(least, tokens)) return {.all = leaving, .leaving = leaving};
+  const double inside = least_exposed_ns(tokens, cost_.hop(true), least, nodes_.ranks);
+  // Inside its node it adds nothing to the rings that leave theirs.
+  return {.all = std::min(inside, leaving), .leaving = std::min(0.0, leaving)};
 }
 
 }  // namespace weft

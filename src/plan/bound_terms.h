@@ -11,6 +11,27 @@
 
 namespace weft {
 
+// The largest groups that are inside one node: no other one has its hops.
+struct NodeLimits {
+  std::int32_t ranks = 0;  // that are not dead, of a node
+  Tokens tokens;           // that a node holds
+  bool hold(std::int32_t degree, Tokens sequence) const {
+    return degree <= ranks && sequence <= tokens;
+  }
+};
+NodeLimits node_limits(const ClusterSpec& cluster, Tokens capacity);
+
+// What sequences add to the exposed exchange of all ranks, weighted by speed; negative where their
+// attention hides exchange of others. A ring is inside a node or it is not, so what is exposed is
+// at least either of two sums: over all rings, and over those that leave their node.
+struct ExposedTerms {
+  double all = 0;
+  double leaving = 0;
+  ExposedTerms& operator+=(const ExposedTerms& other);
+  ExposedTerms operator-(const ExposedTerms& other) const;
+  double least() const;  // 0 or more
+};
+
 class BoundTerms {
  public:
   BoundTerms(const CostModel& cost, const ClusterSpec& cluster, Tokens capacity);
@@ -31,12 +52,19 @@ class BoundTerms {
   // No group of this degree finishes the sequence earlier.
   double time_ns(Tokens tokens, std::int32_t degree) const;
   double best_time_ns(Tokens tokens) const;
-  // What the sequence adds to the exposed exchange of all ranks, weighted by speed, at any degree
-  // of `least` or more; negative when its attention hides exchange of others.
-  double least_exposed_ns(Tokens tokens, std::int32_t least) const;
+  // One hop of a group of this degree that has the sequence, at its best place.
+  HopCost hop(Tokens tokens, std::int32_t degree) const {
+    return cost_.hop(nodes_.hold(degree, tokens));
+  }
+  // Of one sequence at any degree of `least` or more.
+  ExposedTerms least_exposed_ns(Tokens tokens, std::int32_t least) const;
 
  private:
+  // In the degrees [least, most] with such hops.
+  double least_exposed_ns(Tokens tokens, HopCost hop, std::int32_t least, std::int32_t most) const;
+
   const CostModel& cost_;
+  NodeLimits nodes_;  // none where hops cost the same everywhere
   std::int32_t num_ranks_ = 0;
   bool is_even_ = true;             // all ranks hold the same
   std::vector<double> slowest_;     // [d]: sum of the d smallest speeds

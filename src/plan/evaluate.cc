@@ -202,7 +202,7 @@ Pass time_micro_batches(const StepPlan& plan, const CostModel& cost, const Clust
       }
     }
   }
-  const RingShares rings(plan, pass.shared);
+  const RingShares rings(plan, cluster, pass.shared);
   std::vector<RingShare> shares;
   for (std::size_t i = 0; i < pass.shared.size(); ++i) {
     const std::size_t r = pass.rank_of_shared[i];

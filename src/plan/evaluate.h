@@ -2,7 +2,8 @@
 // makespan, whatever strategy made the plan.
 //
 // A slot starts when all its ranks are free and lasts as long as its slowest micro-batch; its ranks
-// are free again when it ends. Where ranks are pipelines (plan.pipeline_stages > 1), every stage
+// are free again when it ends. A ring whose ranks share a node pays the cost's node hops, any other
+// the hops between nodes. Where ranks are pipelines (plan.pipeline_stages > 1), every stage
 // runs the slot's two passes instead, and slots overlap (plan/pipeline_time.h). Deterministic; time
 // O(micro-batches + pieces + groups), with pipelines times p and a logarithm. A micro-batch that
 // offloads activations is charged for the copies that its layers do not hide.

@@ -77,10 +77,11 @@ class Bounds {
   // sequence takes at least the ranks that hold it.
   void sum_up() {
     std::int64_t total_tokens = 0;
-    double previous_exposed = 0;
+    ExposedTerms previous_exposed;
     // At degree 1 nothing is exposed; a shorter sequence hides less.
     const Tokens whole = terms_.largest_capacity();
-    const bool is_whole_zero = terms_.least_exposed_ns(whole, 1) >= 0;
+    const ExposedTerms of_whole = terms_.least_exposed_ns(whole, 1);
+    const bool is_whole_zero = of_whole.all >= 0 && of_whole.leaving >= 0;
     for (std::size_t i = 0; i < sequences_.size(); ++i) {
       const Tokens tokens = sequences_[i].tokens;
       total_tokens += tokens.value();
@@ -97,7 +98,7 @@ class Bounds {
   // On k ranks, each of which runs a micro-batch; more than `micro_batches_` of them add to the
   // fixed costs.
   Nanoseconds work() const {
-    const double area = area_ + std::max(0.0, exposed_);
+    const double area = area_ + exposed_.least();
     double least = area / terms_.all_speed();
     if (micro_batches_ < terms_.num_ranks()) {
       least = area / terms_.fastest(static_cast<std::int32_t>(micro_batches_));
@@ -166,7 +167,7 @@ class Bounds {
   // not fit. Degrees can only be raised for `candidates`.
   bool too_short(Nanoseconds limit, std::span<const Tokens> candidates) const {
     const double roomy = in_layer(limit) * (1 + kRoundingShare);
-    double exposed = exposed_;
+    ExposedTerms exposed = exposed_;
     std::int32_t degree = 1;
     for (const Tokens tokens : candidates) {  // ascending: the least degree does not fall
       const std::int32_t smallest = terms_.smallest(tokens);
@@ -178,7 +179,7 @@ class Bounds {
             terms_.least_exposed_ns(tokens, degree) - terms_.least_exposed_ns(tokens, smallest);
       }
     }
-    const double area = area_ + std::max(0.0, exposed);
+    const double area = area_ + exposed.least();
     const double speed = terms_.all_speed();
     return in_stages(area, least_slot_ns_ * speed) > roomy * speed;
   }
@@ -221,14 +222,14 @@ class Bounds {
     if (tokens <= terms_.largest_capacity()) {
       best = (attention + linear) * (alpha + beta * held / terms_.fastest(1));
     }
-    const double fixed_per_token =
-        cost_.hop_fixed_ns / static_cast<double>(terms_.largest_capacity().value());
+    const auto most_held = static_cast<double>(terms_.largest_capacity().value());
     std::int32_t end = 0;
     // Degrees [d, end) at once: the exchange of the least, the attention share of the largest.
     for (std::int32_t d = std::max(2, terms_.smallest(tokens)); d <= terms_.num_ranks(); d = end) {
       end = std::min(d + std::max(1, d / 8), terms_.num_ranks() + 1);
-      const double hops = (d - 1) * (cost_.hop_ns_per_token + fixed_per_token) * held / d;
-      const double slot_hops = (d - 1) * (cost_.hop_fixed_ns + cost_.hop_ns_per_token * held / d);
+      const HopCost hop = terms_.hop(tokens, d);
+      const double hops = (d - 1) * (hop.ns_per_token + hop.fixed_ns / most_held) * held / d;
+      const double slot_hops = (d - 1) * (hop.fixed_ns + hop.ns_per_token * held / d);
       const double shown = linear + attention / (end - 1);
       const double low = terms_.slowest(d);
       // Where all ranks are needed the two are one mean, summed in two orders: rounding must not
@@ -278,7 +279,7 @@ class Bounds {
   Tokens capacity_;
   BoundTerms terms_;
   double area_ = 0;
-  double exposed_ = 0;
+  ExposedTerms exposed_;
   std::int64_t micro_batches_ = 0;  // least number of them
   std::int32_t num_stages_ = 1;
   double least_slot_ns_ = 0;  // of any slot; only with pipelines

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "plan/bound_terms.h"
+
 namespace weft {
 namespace {
 
@@ -81,9 +83,10 @@ std::vector<RankKind> kinds_of(const ClusterSpec& cluster, Tokens capacity) {
 
 class PricedBound {
  public:
+  // Groups of up to `node_ranks` may be inside a node.
   PricedBound(std::span<const SequenceSpec> sequences, const CostModel& cost,
-              std::vector<RankKind> kinds)
-      : sequences_(sequences), cost_(cost), kinds_(std::move(kinds)) {
+              std::vector<RankKind> kinds, std::int32_t node_ranks)
+      : sequences_(sequences), cost_(cost), kinds_(std::move(kinds)), node_ranks_(node_ranks) {
     for (const RankKind& kind : kinds_) {
       num_ranks_ += kind.count;
       all_speed_ += kind.speed * kind.count;
@@ -98,7 +101,8 @@ class PricedBound {
     slowest_.resize(speeds.size() + 1);
     std::partial_sum(speeds.begin(), speeds.end(), slowest_.begin() + 1);
     most_ = memories_.front();
-    hop_ = cost.hop_ns_per_token + cost.hop_fixed_ns / most_;
+    hop_ = hop_of(cost.hop(false));
+    node_hop_ = hop_of(cost.hop(true));
     while (num_long_ < sequences_.size() && tokens_of(num_long_) > memories_.back()) ++num_long_;
     for (std::size_t i = num_long_; i < sequences_.size(); ++i) {
       short_tokens_ += tokens_of(i);
@@ -162,6 +166,10 @@ class PricedBound {
     double tokens = 0;
     bool operator>(const TokenPrice& other) const { return price > other.price; }
   };
+
+  double hop_of(HopCost hop) const { return hop.ns_per_token + hop.fixed_ns / most_; }
+  // In groups of this many members or more.
+  double hop_at(double degree) const { return degree <= node_ranks_ ? node_hop_ : hop_; }
 
   double tokens_of(std::size_t i) const {
     return static_cast<double>(sequences_[i].tokens.value());
@@ -284,7 +292,7 @@ class PricedBound {
     const double fading = std::max(0.0, prices_.speed_share - kMostFading * fading_ / degree);
     for (std::size_t i = begin; i < end; ++i) {
       const double rest = least_per_token_ * tokens_of(i);
-      const double exchange = hop_ * degree * tokens_of(i);
+      const double exchange = hop_at(degree) * degree * tokens_of(i);
       // With the least slope that fades, and with 1 / degree.
       const double own =
           rest + std::min(fading * attention_of(i) + exchange * least, exchange * cheapest);
@@ -296,17 +304,18 @@ class PricedBound {
   // Of exchange, linear and fixed costs, for each token of a sequence of at least `tokens`: the
   // cheapest ranks that hold it, also with a price for each member.
   double token_price(double tokens, const DegreeRange& degrees, double slope) {
-    const double member =
-        0.5 * hop_ * prices_.memory_price / most_ * tokens * tokens / degrees.least;
+    const double member = 0.5 * hop_at(degrees.least) * prices_.memory_price / most_ * tokens *
+                          tokens / degrees.least;
     return std::max(cheapest(tokens, degrees, slope, 0), cheapest(tokens, degrees, slope, member));
   }
 
   double cheapest(double tokens, const DegreeRange& degrees, double slope, double member_price) {
     heap_.clear();
+    const double hop = hop_at(degrees.least);
     for (const PricedKind& kind : priced_) {
       const double exchange =
           std::min(kind.price - slope * kind.speed, kind.price * (1 - 1 / degrees.least));
-      heap_.push_back({hop_ * exchange * std::max(degrees.least, tokens / kind.memory) +
+      heap_.push_back({hop * exchange * std::max(degrees.least, tokens / kind.memory) +
                            kind.per_token + member_price / kind.memory,
                        kind.memory * kind.count});
     }
@@ -329,7 +338,7 @@ class PricedBound {
     const double slow = slowest_[static_cast<std::size_t>(degrees.least)] *
                         std::max(0.0, prices_.speed_share - slope);
     return slope * attention_of(i) + least_per_token_ * tokens_of(i) +
-           hop_ * (1 - 1 / degrees.least) *
+           hop_at(degrees.least) * (1 - 1 / degrees.least) *
                (prices_.memory_price / most_ * volumes_[i] + slow * tokens_of(i));
   }
 
@@ -341,8 +350,10 @@ class PricedBound {
   double num_ranks_ = 0;
   double all_speed_ = 0;
   double all_memory_ = 0;
-  double most_ = 0;           // memory of a rank
-  double hop_ = 0;            // ns of a hop for each token of the largest member
+  double most_ = 0;      // memory of a rank
+  double hop_ = 0;       // ns of a hop for each token of the largest member
+  double node_hop_ = 0;  // the same inside a node
+  double node_ranks_ = 0;
   std::size_t num_long_ = 0;  // sequences that some rank cannot hold
   double short_tokens_ = 0;   // of the others
   double short_attention_ = 0;
@@ -394,7 +405,9 @@ double least_group_volume(std::span<const double> memories, double tokens) {
 
 double priced_bound_ns(std::span<const SequenceSpec> sequences, const CostModel& cost,
                        const ClusterSpec& cluster, Tokens capacity) {
-  return PricedBound(sequences, cost, kinds_of(cluster, capacity)).best();
+  return PricedBound(sequences, cost, kinds_of(cluster, capacity),
+                     node_limits(cluster, capacity).ranks)
+      .best();
 }
 
 }  // namespace weft

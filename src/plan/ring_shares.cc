@@ -45,9 +45,13 @@ std::vector<Tokens> find_largest_members(const StepPlan& plan,
 
 }  // namespace
 
-RingShares::RingShares(const StepPlan& plan) : RingShares(plan, shared_micro_batches(plan)) {}
+RingShares::RingShares(const StepPlan& plan) : RingShares(plan, uniform_cluster(1, 1)) {}
 
-RingShares::RingShares(const StepPlan& plan, std::span<const MicroBatch* const> shared)
+RingShares::RingShares(const StepPlan& plan, const ClusterSpec& cluster)
+    : RingShares(plan, cluster, shared_micro_batches(plan)) {}
+
+RingShares::RingShares(const StepPlan& plan, const ClusterSpec& cluster,
+                       std::span<const MicroBatch* const> shared)
     : plan_(plan),
       largest_members_(find_largest_members(plan, shared)),
       ring_of_group_(plan.groups.size()) {
@@ -56,6 +60,7 @@ RingShares::RingShares(const StepPlan& plan, std::span<const MicroBatch* const> 
                       plan.groups[g - 1].ranks == plan.groups[g].ranks;
     if (!same) {
       group_of_ring_.push_back(static_cast<std::int32_t>(g));
+      is_in_node_.push_back(cluster.share_node(plan.groups[g].ranks));
       ++num_rings_;
     }
     ring_of_group_[g] = num_rings_ - 1;
@@ -92,6 +97,7 @@ void RingShares::collect(const MicroBatch& micro_batch, std::vector<RingShare>& 
       if (piece.group_idx != previous_group) {
         shares[mine].degree = static_cast<std::int32_t>(plan_.groups[g].ranks.size());
         shares[mine].largest_member += largest_members_[g];
+        shares[mine].is_in_node = is_in_node(ring);
       }
       ring_share = mine;
       previous_ring = ring;

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cluster/cluster_spec.h"
 #include "cost/micro_batch_time.h"
 #include "plan/step_plan.h"
 
@@ -18,14 +19,17 @@ inline constexpr std::int32_t kNoRing = -1;
 
 class RingShares {
  public:
-  // REQUIRES: validate(plan) passes; the plan outlives this.
+  // REQUIRES: validate(plan) passes; the plan outlives this. No ring counts as inside a node.
   explicit RingShares(const StepPlan& plan);
+  RingShares(const StepPlan& plan, const ClusterSpec& cluster);
   // `shared`: all micro-batches of the plan that hold a piece of a group.
-  RingShares(const StepPlan& plan, std::span<const MicroBatch* const> shared);
+  RingShares(const StepPlan& plan, const ClusterSpec& cluster,
+             std::span<const MicroBatch* const> shared);
 
   std::int32_t num_rings() const { return num_rings_; }
   std::span<const Rank> ranks_of(std::int32_t ring) const;
   std::int32_t slot_of(std::int32_t ring) const;
+  bool is_in_node(std::int32_t ring) const { return is_in_node_[static_cast<std::size_t>(ring)]; }
 
   // One share for each whole sequence and each ring of a micro-batch; `rings`, if given, gets the
   // ring of each share (kNoRing: whole). UserError when the work of a ring exceeds 2^63.
@@ -38,6 +42,7 @@ class RingShares {
   std::vector<Tokens> largest_members_;      // [groups]: most tokens that a member holds
   std::vector<std::int32_t> ring_of_group_;  // [groups]
   std::vector<std::int32_t> group_of_ring_;  // [rings]: the first of them
+  std::vector<bool> is_in_node_;             // [rings]: all its ranks share a node
 };
 
 [[noreturn]] void refuse_sum(std::string_view what);

@@ -69,8 +69,9 @@ void add_parts(std::span<const RingShare> shares, std::span<const std::int32_t> 
   }
 }
 
-void add_boxes(const StepPlan& plan, const CostModel& cost, PlanView& view) {
-  const RingShares rings(plan);
+void add_boxes(const StepPlan& plan, const CostModel& cost, const ClusterSpec& cluster,
+               PlanView& view) {
+  const RingShares rings(plan, cluster);
   view.rings.resize(static_cast<std::size_t>(rings.num_rings()));
   std::vector<RingShare> shares;
   std::vector<std::int32_t> ring_of_share;
@@ -173,9 +174,10 @@ std::array<double, 6> values(const TimeSplit& split) {
           split.wait_in_slot, split.wait_for_slot,    split.after_last};
 }
 
-PlanView view_plan(const StepPlan& plan, const CostModel& cost, const std::string& name) {
+PlanView view_plan(const StepPlan& plan, const CostModel& cost, const std::string& name,
+                   std::int32_t ranks_per_node) {
   validate(plan);
-  ClusterSpec cluster = uniform_cluster(plan.num_ranks, plan.num_ranks);
+  ClusterSpec cluster = uniform_cluster(plan.num_ranks, ranks_per_node);
   cluster.pipeline_stages = plan.pipeline_stages;
   PlanView view{.name = name,
                 .strategy = plan.strategy,
@@ -195,7 +197,7 @@ PlanView view_plan(const StepPlan& plan, const CostModel& cost, const std::strin
   }
   view.exchange_bytes = static_cast<double>(view.evaluation.exchange_tokens.value()) *
                         cost.kv_bytes_per_token * cost.num_layers;
-  add_boxes(plan, cost, view);
+  add_boxes(plan, cost, cluster, view);
   describe_rings(plan, view);
   check_busy(plan, view);
   split_waiting(view);

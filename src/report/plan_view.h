@@ -82,8 +82,10 @@ struct PlanView {
 };
 
 // Validates the plan. `name` is what the page calls it. The cluster is one of equal ranks: a plan
-// file does not say how fast each one is.
-PlanView view_plan(const StepPlan& plan, const CostModel& cost, const std::string& name);
+// file does not say how fast each one is, nor which ranks share a node; `ranks_per_node` does, for
+// costs with node hops.
+PlanView view_plan(const StepPlan& plan, const CostModel& cost, const std::string& name,
+                   std::int32_t ranks_per_node = 8);
 
 // Compact: columns, not objects.
 std::string plan_json(const PlanView& view);

@@ -10,9 +10,6 @@ double real(std::int64_t value) { return static_cast<double>(value); }
 HopLinks hop_links(const Scenario& scenario) {
   HopLinks links;
   if (scenario.has_measured_cost) return links;
-  const HopCost inside = node_hop(scenario.model, scenario.cluster, scenario.setup);
-  links.node_hop_ns_per_token = inside.ns_per_token;
-  links.node_hop_fixed_ns = inside.fixed_ns;
   // The cost's hop already has the devices of one stage share the NICs.
   links.full_speed_rings =
       std::max(1.0, real(scenario.cluster.nics_per_node) / real(scenario.setup.mesh.tensor));

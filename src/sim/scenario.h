@@ -21,7 +21,7 @@ struct Scenario {
   ClusterDescription cluster;
   TrainingSetup setup;
   CostModel cost = {};  // of cost_from_shape(), or measured
-  // The cost is measured: its hops hold for all links, and nothing is known of their sharing.
+  // The cost is measured: nothing is known of how its links are shared.
   bool has_measured_cost = false;
 };
 

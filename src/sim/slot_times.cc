@@ -11,17 +11,6 @@ namespace {
 
 std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
-// The exchange of a share over links that cost `hop` instead of the cost model's.
-double exchange_over(const CostModel& cost, const HopLinks& links, bool leaves_node,
-                     const RingShare& share) {
-  if (leaves_node || links.node_hop_ns_per_token < 0)
-    return exchange_ns(cost, share.degree, share.largest_member);
-  CostModel inside = cost;
-  inside.hop_ns_per_token = links.node_hop_ns_per_token;
-  inside.hop_fixed_ns = links.node_hop_fixed_ns;
-  return exchange_ns(inside, share.degree, share.largest_member);
-}
-
 Nanoseconds offloaded_forward(const CostModel& cost, double layer_ns, double copy_ns) {
   const double copied = std::max(0, cost.num_layers - 2);
   const double all = cost.num_layers * layer_ns + copied * std::max(0.0, copy_ns - layer_ns);
@@ -30,7 +19,8 @@ Nanoseconds offloaded_forward(const CostModel& cost, double layer_ns, double cop
 
 }  // namespace
 
-SlotTimes::SlotTimes(const SimulationInput& input) : input_(input), shares_(*input.plan) {
+SlotTimes::SlotTimes(const SimulationInput& input)
+    : input_(input), shares_(*input.plan, *input.cluster) {
   add_routes();
   add_members();
   finish_routes();
@@ -96,12 +86,12 @@ void SlotTimes::add_parts(std::span<const RingShare> shares, std::span<const std
     compute += attention + cost.linear_ns_per_token * tokens;
     if (rings[i] == kNoRing) continue;
     RingRoute& route = routes_[at(rings[i])];
-    const double exchange = exchange_over(cost, input_.links, !route.sender_nodes.empty(), share);
-    parts_.push_back({.ring = rings[i],
-                      .exchange_ns = exchange,
-                      .hidden_ns = attention / speed * static_cast<double>(share.degree - 1) /
-                                   static_cast<double>(share.degree),
-                      .degree = share.degree});
+    parts_.push_back(
+        {.ring = rings[i],
+         .exchange_ns = exchange_ns(cost, share.degree, share.largest_member, share.is_in_node),
+         .hidden_ns = attention / speed * static_cast<double>(share.degree - 1) /
+                      static_cast<double>(share.degree),
+         .degree = share.degree});
     route.tokens += tokens;
     const std::span<const Rank> ring = shares_.ranks_of(rings[i]);
     const auto place = std::find(ring.begin(), ring.end(), Rank(member.rank));

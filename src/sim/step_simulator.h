@@ -3,18 +3,17 @@
 // A micro-batch is a forward and a backward pass in each stage; a pass of a slot runs on all its
 // ranks at once and lasts as long as its slowest member. Passes wait for one another as
 // plan/pipeline_time.h states (1F1B carried over to groups; with one stage, slots in turn), and
-// devices serve them in the order in which they became ready. Unlike evaluate(), the simulator
-// knows where ranks are: a ring whose ranks share a node hops over its links, any other over NICs,
-// and rings that leave one node together share its NICs while they run, so that a pass can be
-// slowed down and sped up while it lasts. At the end gradients are reduced and the sharded
-// optimizer runs.
+// devices serve them in the order in which they became ready. Hops cost what the cost model says,
+// in rings inside a node and in others. Unlike evaluate(), the simulator knows that rings which
+// leave one node together share its NICs while they run, so that a pass can be slowed down and sped
+// up while it lasts. At the end gradients are reduced and the sharded optimizer runs.
 //
 // What is aggregated: a pass is one event, not one for each layer and hop. All layers of a stage
 // are alike, so a pass lasts layers times one layer; and the hops of a ring are those of its
 // slowest link. sim/ring_layers.h simulates single layers and hops, and bounds the difference.
 //
-// Without contention, with hops that cost the same everywhere, and without the end of the step,
-// step_time is evaluate()'s makespan, to the nanosecond. Deterministic; O(passes * log).
+// Without contention and without the end of the step, step_time is evaluate()'s makespan, to the
+// nanosecond. Deterministic; O(passes * log).
 #pragma once
 
 #include "cluster/cluster_spec.h"
@@ -26,9 +25,6 @@
 namespace weft {
 
 struct HopLinks {
-  // Hops inside a node; negative: as the cost model's, which are those between nodes.
-  double node_hop_ns_per_token = -1;
-  double node_hop_fixed_ns = -1;
   // Rings that may leave a node at full speed at once; more share the NICs. 0: no limit.
   double full_speed_rings = 0;
   // Backward sends the messages that the trainer sends (src/attention/ring.h): K and V D - 1 times

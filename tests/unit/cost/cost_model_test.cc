@@ -72,6 +72,46 @@ TEST_F(CostFile, MeasuredTermsAreWrittenWhereTheyAreKnownAndReadBack) {
   EXPECT_EQ(load_cost_model(path_), cost);
 }
 
+TEST_F(CostFile, HopsInsideANodeAreThoseBetweenNodesWhereAFileSaysNothingOfThem) {
+  CostModel cost = reference_cost_7b();
+  save_cost_model(path_, cost);
+  EXPECT_EQ(read_text_file(path_).find("node_hop"), std::string::npos);
+  EXPECT_FALSE(load_cost_model(path_).has_node_hops());
+  EXPECT_EQ(cost.hop(true).ns_per_token, cost.hop_ns_per_token);
+  cost.node_hop_fixed_ns = 0;  // free is not the same as unknown
+  save_cost_model(path_, cost);
+  EXPECT_EQ(load_cost_model(path_), cost);
+  EXPECT_TRUE(cost.has_node_hops());
+  EXPECT_EQ(cost.hop(true).fixed_ns, 0);
+  EXPECT_EQ(cost.hop(true).ns_per_token, cost.hop_ns_per_token);
+  EXPECT_EQ(cost.hop(false).fixed_ns, cost.hop_fixed_ns);
+  cost.node_hop_ns_per_token = 7.25;
+  save_cost_model(path_, cost);
+  EXPECT_EQ(load_cost_model(path_), cost);
+  const CostModel shipped = load_cost_model(std::filesystem::path(WEFT_SOURCE_DIR) /
+                                            "configs/cost/reference-7b-nodes.json");
+  cost.node_hop_ns_per_token = cost.hop_ns_per_token / 4;
+  cost.node_hop_fixed_ns = cost.hop_fixed_ns / 2;
+  cost.name = shipped.name;
+  cost.source = shipped.source;
+  EXPECT_EQ(shipped, cost);
+}
+
+TEST_F(CostFile, HopsInsideANodeThatAreDearerThanOthersAreRefused) {
+  const auto with = [&](const char* terms) {
+    return error_after("\"hop_fixed_ns\": 20000.0,",
+                       std::string("\"hop_fixed_ns\": 20000.0,") + terms);
+  };
+  EXPECT_THAT(with("\"node_hop_fixed_ns\": 20000.5,"),
+              HasSubstr("\"node_hop_fixed_ns\" is 20000.5, expected 0 to \"hop_fixed_ns\", 20000"));
+  EXPECT_THAT(with("\"node_hop_ns_per_token\": 1e4,"), HasSubstr("node_hop_ns_per_token"));
+  EXPECT_THAT(with("\"node_hop_ns_per_token\": -1,"), HasSubstr("node_hop_ns_per_token"));
+  EXPECT_EQ(with("\"node_hop_fixed_ns\": 20000,"), "no error");
+  CostModel cost = reference_cost_7b();
+  cost.node_hop_ns_per_token = 1e9;
+  EXPECT_THROW(save_cost_model(path_, cost), UserError);
+}
+
 TEST_F(CostFile, ReferenceGivesTheTimesOfTheCaseStudy) {
   const CostModel cost = reference_cost_7b();
   EXPECT_NEAR(cost.linear_ns_per_token * 8192, 9.5e6, 1);

@@ -40,6 +40,20 @@ TEST(MicroBatchTime, AttentionOfAllButTheLastRingStepHidesTheExchange) {
   EXPECT_EQ(exposed_exchange_ns(hand_cost(), share, 1.0), 0);
 }
 
+TEST(MicroBatchTime, ARingInsideANodePaysItsHops) {
+  CostModel cost = hand_cost();
+  RingShare share{.work = 9, .tokens = Tokens(4), .degree = 3, .largest_member = Tokens(4)};
+  share.is_in_node = true;
+  EXPECT_EQ(exposed_exchange_ns(cost, share, 1.0), 22) << "no price of its own";
+  cost.node_hop_ns_per_token = 2;
+  EXPECT_EQ(exchange_ns(cost, 3, Tokens(4), true), 2 * (5 + 2 * 4));
+  EXPECT_EQ(exposed_exchange_ns(cost, share, 1.0), 26 - 12);
+  EXPECT_EQ(micro_batch_time(cost, std::vector{share}, 1.0), Nanoseconds(18 + 40 + 7 + 14));
+  cost.node_hop_fixed_ns = 0;
+  EXPECT_EQ(exchange_ns(cost, 3, Tokens(4), true), 2 * 2 * 4);
+  EXPECT_EQ(exchange_ns(cost, 3, Tokens(4), false), 34);
+}
+
 TEST(MicroBatchTime, FurtherRingStepsCostTheirOwnAndHideTheExchangeToo) {
   CostModel cost = hand_cost();
   cost.ring_step_ns_per_token = 4;

@@ -55,6 +55,20 @@ TEST(ShapeCost, RanksOfOneNodeHopOverItsLinksAndDevicesBeyondTheNicsShareThem) {
   EXPECT_DOUBLE_EQ(nic_hop(model, cluster, setup_of(8, 8, 1)).ns_per_token, 4096 / 8 / 2.5);
 }
 
+TEST(ShapeCost, RingsInsideANodeHopOverItsLinksWhereTheseAreFaster) {
+  const ModelShape model = find_model("llama-7b");
+  ClusterDescription cluster = round_cluster();
+  const CostModel cost = cost_from_shape(model, cluster, setup_of(64, 1, 1));
+  EXPECT_DOUBLE_EQ(cost.hop(true).ns_per_token, 4096 / 100.0);
+  EXPECT_EQ(cost.hop(true).fixed_ns, cluster.node_link_latency_ns);
+  EXPECT_DOUBLE_EQ(cost.hop(false).ns_per_token, 4096 / 10.0);
+  EXPECT_FALSE(cost_from_shape(model, cluster, setup_of(8, 1, 1)).has_node_hops()) << "one node";
+  cluster.node_link_bytes_per_second = 1e9;
+  EXPECT_EQ(cost_from_shape(model, cluster, setup_of(64, 1, 1)).hop(true).ns_per_token,
+            cost.hop_ns_per_token)
+      << "slower than the NICs, which are there as well";
+}
+
 TEST(ShapeCost, MoreDevicesThanKeyHeadsSendEachHeadMoreThanOnce) {
   ModelShape model = find_model("llama-7b");
   model.num_kv_heads = 2;

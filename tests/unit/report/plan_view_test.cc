@@ -70,6 +70,19 @@ TEST(PlanView, BoxesHoldEveryTokenOfEveryStrategysPlan) {
   }
 }
 
+TEST(PlanView, RingsInsideANodeHaveItsHops) {
+  PlanRequest request = mixed_request();
+  request.cost.hop_ns_per_token *= 10;
+  request.cost.node_hop_ns_per_token = 0;
+  request.cluster.ranks_per_node = 2;
+  const StepPlan plan = make_plan(request);
+  const PlanView view = view_plan(plan, request.cost, "nodes", 2);
+  EXPECT_EQ(view.evaluation.makespan, plan.makespan);
+  EXPECT_THAT(view.notes, IsEmpty());
+  EXPECT_GT(view.split.exposed_exchange,
+            view_plan(plan, request.cost, "one node", 8).split.exposed_exchange);
+}
+
 TEST(PlanView, TimeSplitAddsUpToAllRanksTime) {
   for (const std::string& strategy : strategy_names()) {
     PlanRequest request = mixed_request();

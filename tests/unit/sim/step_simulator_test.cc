@@ -247,13 +247,41 @@ TEST(SimulateStep, RingsInsideANodeHopOverItsLinks) {
   SimulationInput input = input_of(plan, cost, cluster);
   const Timeline slow = simulate_step(input);
   EXPECT_GT(slow.split.exposed_exchange, 0.5);
-  input.links = {.node_hop_ns_per_token = 0, .node_hop_fixed_ns = 0};
+  CostModel with_links = cost;
+  with_links.node_hop_ns_per_token = with_links.node_hop_fixed_ns = 0;
+  input.cost = &with_links;
   const Timeline fast = simulate_step(input);
   EXPECT_LT(fast.split.exposed_exchange, 1e-6);
   ClusterSpec spread = cluster;
   spread.ranks_per_node = 1;
   input.cluster = &spread;
   EXPECT_EQ(simulate_step(input).step_time, slow.step_time) << "no ring is inside a node";
+}
+
+TEST(SimulateStep, AgreesWithEvaluateWhereHopsInsideNodesAreCheaper) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    CostModel cost = cost_with_offload();
+    cost.hop_ns_per_token *= seed % 3 == 0 ? 20 : 2;
+    cost.node_hop_ns_per_token = cost.hop_ns_per_token / static_cast<double>(1 + seed % 5);
+    if (seed % 2 == 0) cost.node_hop_fixed_ns = 0;
+    const auto ranks = static_cast<std::int32_t>(2 + seed % 7);
+    ClusterSpec cluster = cluster_of(ranks, seed % 4 == 3 ? 2 : 1);
+    cluster.ranks_per_node = static_cast<std::int32_t>(1 + seed % 4);
+    const StepPlan random = random_plan({.num_ranks = ranks,
+                                         .sequences = random_sequences(seed, 20, 30'000),
+                                         .seed = seed,
+                                         .num_layers = cost.num_layers});
+    if (cluster.pipeline_stages == 1) {
+      EXPECT_EQ(simulate_step(input_of(random, cost, cluster)).step_time,
+                evaluate(random, cost, cluster).makespan);
+    }
+    for (const char* strategy : {"static", "hdp"}) {
+      const StepPlan plan =
+          planned(strategy, cluster, cost, mixed_lengths(seed, 40, ranks * 4096), 4096_tok);
+      EXPECT_EQ(simulate_step(input_of(plan, cost, cluster)).step_time, plan.makespan) << strategy;
+    }
+  }
 }
 
 // Two groups of two ranks, on nodes 0-1 each, of two ranks: both leave both nodes.

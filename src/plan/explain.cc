@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "cost/micro_batch_time.h"
+#include "plan/group_costs.h"
 #include "plan/offload.h"
 #include "plan/sequence_time.h"
 
@@ -43,8 +44,16 @@ AloneTime alone_time(const CostModel& cost, Tokens tokens, std::int32_t degree) 
       .total = sequence_time(cost, tokens, degree, 1.0)};
 }
 
+// On the ranks that it has, or on others at their best place.
+AloneTime alone_time(const GroupCosts& costs, const SequenceExplanation& about,
+                     std::int32_t degree) {
+  const bool is_own = degree == about.degree;
+  const CostModel& own = about.num_nodes == 1 ? costs.inside() : costs.between();
+  return alone_time(is_own ? own : costs.at_best(degree), about.sequence.tokens, degree);
+}
+
 // The least degree, and those around the chosen one.
-std::vector<AloneTime> alone_times(const CostModel& cost, const StepPlan& plan,
+std::vector<AloneTime> alone_times(const GroupCosts& costs, const StepPlan& plan,
                                    const SequenceExplanation& about) {
   const auto most = static_cast<std::int32_t>(
       std::min<std::int64_t>(plan.num_ranks, about.sequence.tokens.value()));
@@ -56,8 +65,7 @@ std::vector<AloneTime> alone_times(const CostModel& cost, const StepPlan& plan,
   }
   degrees.insert(about.degree);
   std::vector<AloneTime> times;
-  for (const std::int32_t degree : degrees)
-    times.push_back(alone_time(cost, about.sequence.tokens, degree));
+  for (const std::int32_t degree : degrees) times.push_back(alone_time(costs, about, degree));
   return times;
 }
 
@@ -115,10 +123,10 @@ void find_parts(const StepPlan& plan, const Evaluation& evaluation, const Cluste
 }
 
 std::string explain_degree(const SequenceExplanation& about, const StepPlan& plan,
-                           const CostModel& cost) {
+                           const GroupCosts& costs) {
   const Tokens tokens = about.sequence.tokens;
-  const AloneTime least = alone_time(cost, tokens, about.least_degree);
-  const AloneTime own = alone_time(cost, tokens, about.degree);
+  const AloneTime least = alone_time(costs, about, about.least_degree);
+  const AloneTime own = alone_time(costs, about, about.degree);
   if (about.degree < about.least_degree) {
     return fmt::format(
         "{} of its activations wait in host memory, so {} {} it instead of {}; alone it takes {} "
@@ -132,7 +140,7 @@ std::string explain_degree(const SequenceExplanation& about, const StepPlan& pla
         fmt::format("its {} tokens fit on one rank, which holds {}, so it needs no exchange",
                     tokens, plan.capacity);
     if (plan.num_ranks == 1 || tokens < Tokens(2)) return text;
-    const AloneTime shared = alone_time(cost, tokens, 2);
+    const AloneTime shared = alone_time(costs, about, 2);
     return text +
            fmt::format("; two ranks would take {} each instead of {}, {} more in all",
                        format_duration(shared.total), format_duration(own.total),
@@ -222,11 +230,12 @@ SequenceExplanation explain_sequence(const StepPlan& plan, const Evaluation& eva
   about.least_degree = fewest_ranks(plan, about.sequence.tokens);
   find_parts(plan, evaluation, cluster, about);
   about.degree = static_cast<std::int32_t>(about.parts.size());
-  about.alone = alone_times(cost, plan, about);
   std::set<std::int32_t> nodes;
   for (const ExplainedPart& part : about.parts) nodes.insert(part.node);
   about.num_nodes = static_cast<std::int32_t>(nodes.size());
   about.least_nodes = (about.degree - 1) / cluster.ranks_per_node + 1;
+  const GroupCosts costs(cost, cluster);
+  about.alone = alone_times(costs, plan, about);
 
   about.slot = evaluation.slots[static_cast<std::size_t>(about.slot_idx)];
   const Nanoseconds duration = about.slot.end - about.slot.start;
@@ -245,7 +254,7 @@ SequenceExplanation explain_sequence(const StepPlan& plan, const Evaluation& eva
   std::vector<SequenceSpec> others = plan.sequences;
   others.erase(others.begin() + static_cast<std::ptrdiff_t>(sequence_idx));
   about.bound_without = lower_bound(others, cost, cluster, most);
-  about.why_degree = explain_degree(about, plan, cost);
+  about.why_degree = explain_degree(about, plan, costs);
   about.why_ranks = explain_ranks(about, plan, evaluation);
   about.why_bound = explain_bound(about);
   return about;

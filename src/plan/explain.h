@@ -18,7 +18,7 @@
 namespace weft {
 
 // One member's micro-batch if the sequence were alone on `degree` ranks: all layers, forward and
-// backward.
+// backward. The ranks are those that it has, or, for other degrees, at their best place.
 struct AloneTime {
   std::int32_t degree = 1;
   Nanoseconds attention;

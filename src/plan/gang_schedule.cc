@@ -58,8 +58,7 @@ struct GangScheduler::Gap {
 };
 
 struct GangScheduler::State {
-  std::vector<std::pair<std::int64_t, std::int32_t>>
-      loads;  // (end of the rank's last group, rank), ascending end
+  std::vector<RankLoad> loads;  // by the end of the rank's last group, ascending
   std::vector<Gap> gaps;
   WholeSequences whole;
   GangSchedule result;
@@ -68,11 +67,10 @@ struct GangScheduler::State {
 GangScheduler::GangScheduler(std::span<const SequenceSpec> sequences, const CostModel& cost,
                              const ClusterSpec& cluster, Tokens capacity)
     : sequences_(sequences),
-      cost_(cost),
+      costs_(cost, cluster),
       cluster_(cluster),
       capacity_(capacity),
       whole_ns_(sequences.size()),
-
       fixed_ns_(all_layers(cost, cost.fixed_ns).value()),
       liquid_ns_(sequences.size()) {
   CostModel without_fixed = cost;
@@ -85,7 +83,7 @@ GangScheduler::GangScheduler(std::span<const SequenceSpec> sequences, const Cost
       liquid_tokens_ += tokens;
     } else {
       const std::int32_t degree = smallest_degree(tokens, capacity);
-      liquid_ns_[i] = degree * sequence_time(cost, tokens, degree, 1.0).value();
+      liquid_ns_[i] = degree * sequence_time(costs_, tokens, degree, 1.0).value();
     }
     total_liquid_ns_ += static_cast<double>(liquid_ns_[i]);
   }
@@ -111,7 +109,13 @@ GangSchedule GangScheduler::run(std::span<const GroupRequest> requests) const {
   // Descending ranks: a group takes the last of several equal entries, so the first group starts at
   // rank 0.
   for (std::int32_t rank = cluster_.num_ranks; rank-- > 0;) state.loads.emplace_back(0, rank);
-  for (std::size_t i = 0; i < requests.size(); ++i) place_group(i, requests[i], state);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    if (costs_.has_places()) {
+      place_group_in_nodes(i, requests[i], state);
+    } else {
+      place_group(i, requests[i], state);
+    }
+  }
   std::stable_sort(state.gaps.begin(), state.gaps.end(),
                    [](const Gap& left, const Gap& right) { return left.length > right.length; });
   for (const Gap& gap : state.gaps) fill_gap(gap, state);
@@ -148,7 +152,7 @@ GangScheduler::Estimate GangScheduler::estimate(std::span<const GroupRequest> re
       needed -= taken;
     }
     if (levels[first].num_ranks > 0) ++first;
-    const Level block{start + sequence_time(cost_, tokens, degree, 1.0).value(), degree};
+    const Level block{start + sequence_time(costs_, tokens, degree, 1.0).value(), degree};
     const auto emptied = levels.erase(levels.begin() + static_cast<std::ptrdiff_t>(first),
                                       levels.begin() + static_cast<std::ptrdiff_t>(level) + 1);
     levels.insert(
@@ -197,15 +201,64 @@ void GangScheduler::place_group(std::size_t request_idx, GroupRequest request, S
   // Ring order by rank: neighbours in the ring are near each other.
   std::sort(group.ranks.begin(), group.ranks.end());
   const std::int64_t end =
-      start +
-      sequence_time(cost_, sequences_[static_cast<std::size_t>(sequence_idx)].tokens, degree, speed)
-          .value();
+      start + sequence_time(costs_, sequences_[static_cast<std::size_t>(sequence_idx)].tokens,
+                            degree, speed)
+                  .value();
   const auto place =
       std::upper_bound(later, loads.end(), end,
                        [](std::int64_t value, const auto& load) { return value < load.first; });
   auto block = std::move(later, place, chosen);
   for (auto rank = group.ranks.rbegin(); rank != group.ranks.rend(); ++rank)
     *block++ = {end, rank->value()};
+  state.result.groups.push_back(std::move(group));
+}
+
+std::int64_t GangScheduler::end_of(const GroupRequest& request, const RankChoice& place,
+                                   const State& state, const CostModel& cost) const {
+  double speed = std::numeric_limits<double>::infinity();
+  for (const std::size_t i : place.chosen)
+    speed = std::min(speed, cluster_.speed_of(Rank(state.loads[i].second)));
+  const Tokens tokens = sequences_[static_cast<std::size_t>(request.sequence_idx)].tokens;
+  return place.start + sequence_time(cost, tokens, request.degree, speed).value();
+}
+
+void GangScheduler::place_group_in_nodes(std::size_t request_idx, GroupRequest request,
+                                         State& state) const {
+  RankChoice place = choose_ranks(state.loads, request.degree);
+  std::int64_t end = end_of(request, place, state, costs_.between());
+  if (request.degree <= costs_.node_ranks()) {
+    if (auto node = choose_node(state.loads, request.degree, cluster_)) {
+      const std::int64_t node_end = end_of(request, *node, state, costs_.inside());
+      if (node_end <= end) {
+        place = *std::move(node);
+        end = node_end;
+      }
+    }
+  }
+  PlacedGroup group{.sequence_idx = request.sequence_idx, .ranks = {}};
+  std::vector<RankLoad> loads;
+  loads.reserve(state.loads.size());
+  auto next = place.chosen.begin();
+  for (std::size_t i = 0; i < state.loads.size(); ++i) {
+    const auto [free_at, rank] = state.loads[i];
+    if (next == place.chosen.end() || *next != i) {
+      loads.emplace_back(free_at, rank);
+      continue;
+    }
+    ++next;
+    group.ranks.emplace_back(rank);
+    if (free_at < place.start)
+      state.gaps.push_back({place.start - free_at, rank, static_cast<std::int32_t>(request_idx)});
+  }
+  std::sort(group.ranks.begin(), group.ranks.end());
+  std::vector<RankLoad> members;
+  for (auto rank = group.ranks.rbegin(); rank != group.ranks.rend(); ++rank)
+    members.emplace_back(end, rank->value());
+  loads.insert(
+      std::upper_bound(loads.begin(), loads.end(), end,
+                       [](std::int64_t value, const RankLoad& load) { return value < load.first; }),
+      members.begin(), members.end());
+  state.loads = std::move(loads);
   state.result.groups.push_back(std::move(group));
 }
 

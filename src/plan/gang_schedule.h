@@ -2,7 +2,9 @@
 //
 // A sequence with degree D > 1 needs D ranks at the same time. Such sequences are placed in the
 // order given: a group starts as soon as D ranks are free, on those of the free ranks that became
-// free last, so that ranks which have been free for longer stay open for smaller groups. The time a
+// free last, so that ranks which have been free for longer stay open for smaller groups. Where hops
+// inside a node are cheaper, a group takes the node in which it ends first, unless it ends earlier
+// with ranks of several nodes. The time a
 // rank waits for its group is a gap; whole sequences fill the gaps first, longest first, and then
 // level the ends of the ranks. Whole sequences that run on a rank side by side are packed into
 // micro-batches of at most C tokens, because each micro-batch costs c.
@@ -15,6 +17,8 @@
 
 #include "cluster/cluster_spec.h"
 #include "cost/cost_model.h"
+#include "plan/group_costs.h"
+#include "plan/node_choice.h"
 #include "plan/step_plan.h"
 
 namespace weft {
@@ -71,6 +75,9 @@ class GangScheduler {
   struct State;
 
   void place_group(std::size_t request_idx, GroupRequest request, State& state) const;
+  void place_group_in_nodes(std::size_t request_idx, GroupRequest request, State& state) const;
+  std::int64_t end_of(const GroupRequest& request, const RankChoice& place, const State& state,
+                      const CostModel& cost) const;
   void fill_gap(const Gap& gap, State& state) const;
   void level_ends(State& state) const;
   // A whole sequence's share of a micro-batch's time on this rank, c left out.
@@ -78,7 +85,7 @@ class GangScheduler {
   std::int64_t fixed_ns(Rank rank) const;
 
   std::span<const SequenceSpec> sequences_;
-  const CostModel& cost_;
+  GroupCosts costs_;
   const ClusterSpec& cluster_;
   Tokens capacity_;
   std::vector<std::int64_t>

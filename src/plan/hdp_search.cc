@@ -19,7 +19,7 @@ constexpr std::int64_t kEstimateBudget = 200'000;  // estimates, counted in grou
 // A group that takes more than 1 / 24 of the bound is large: its place matters, smaller ones find
 // theirs.
 constexpr std::int64_t kLargeGroupShare = 24;
-constexpr std::uint64_t kNumDegreeChoices = 7;
+constexpr std::uint64_t kNumDegreeChoices = 7;  // and a node's ranks, where places matter
 constexpr std::size_t kMostSharedByAll = 64;
 constexpr double kEqualMakespans = 1.004;
 constexpr Nanoseconds kNoLimit(std::numeric_limits<std::int64_t>::max());
@@ -33,7 +33,7 @@ class HdpSearch {
  public:
   HdpSearch(const PlanRequest& request, const StepPlan& plan)
       : sequences_(plan.sequences),
-        cost_(request.cost),
+        costs_(request.cost, request.cluster),
         capacity_(request.options.capacity),
         num_ranks_(request.cluster.num_ranks),
         scheduler_(plan.sequences, request.cost, request.cluster, request.options.capacity),
@@ -53,7 +53,9 @@ class HdpSearch {
       refine_by_estimate();
     } else {
       refine_by_schedule();
-      if (best_->makespan > equal_makespan(bound_)) share_longest();
+      if (best_->makespan > equal_makespan(bound_)) share_longest(num_ranks_);
+      if (costs_.has_places() && best_->makespan > equal_makespan(bound_))
+        share_longest(costs_.node_ranks());
     }
     const Nanoseconds limit = equal_makespan(std::min(best_->makespan, rival));
     if (least_exchange.makespan <= limit) return least_exchange;
@@ -96,7 +98,7 @@ class HdpSearch {
     std::vector<Keyed> groups;
     for (std::size_t i = 0; i < degrees.size(); ++i) {
       if (degrees[i] == 1) continue;
-      groups.push_back({sequence_time(cost_, sequences_[i].tokens, degrees[i], 1.0).value(),
+      groups.push_back({sequence_time(costs_, sequences_[i].tokens, degrees[i], 1.0).value(),
                         {.sequence_idx = static_cast<std::int32_t>(i), .degree = degrees[i]}});
     }
     const auto try_by = [&](auto key) {
@@ -125,7 +127,7 @@ class HdpSearch {
       for (std::size_t i = sequences_.size(); i-- > 0;) {  // shortest first: degrees only grow
         const std::int32_t most = most_ranks(i);
         least = std::min(most, std::max(least, smallest_[i]));
-        degrees[i] = degree_within(cost_, sequences_[i].tokens, least, most, limit);
+        degrees[i] = degree_within(costs_, sequences_[i].tokens, least, most, limit);
         least = degrees[i];
       }
       if (degrees == previous) continue;
@@ -135,12 +137,13 @@ class HdpSearch {
   }
 
   // The k longest sequences on all ranks, one after the other, which leaves no gaps, and the rest
-  // as whole as it can be. With few sequences the long ones are too coarse for anything else.
-  void share_longest() {
+  // as whole as it can be. With few sequences the long ones are too coarse for anything else. Where
+  // hops inside a node are cheaper, the same with all ranks of a node.
+  void share_longest(std::int32_t num_ranks) {
     const std::size_t most = std::min(sequences_.size(), kMostSharedByAll);
     Degrees degrees = smallest_;
     for (std::size_t i = 0; i < most && !near_enough(best_->makespan); ++i) {
-      degrees[i] = most_ranks(i);
+      degrees[i] = std::max(smallest_[i], std::min(num_ranks, most_ranks(i)));
       Requests requests;
       for (std::size_t j = 0; j < degrees.size() && degrees[j] > 1; ++j)
         requests.push_back({.sequence_idx = static_cast<std::int32_t>(j), .degree = degrees[j]});
@@ -148,14 +151,18 @@ class HdpSearch {
     }
   }
 
+  std::uint64_t num_degree_choices() const {
+    return kNumDegreeChoices + (costs_.has_places() ? 1 : 0);
+  }
+
   // A degree near `degree`, chosen by `choice`; nullopt when this sequence may not have it.
   std::optional<std::int32_t> changed_degree(std::int32_t sequence_idx, std::int32_t degree,
                                              std::uint64_t choice) const {
     const auto i = static_cast<std::size_t>(sequence_idx);
-    const std::array<std::int32_t, kNumDegreeChoices> near{
-        degree + 1, degree - 1,  degree + (degree + 3) / 4, degree + (degree + 1) / 2, 2 * degree,
-        num_ranks_, smallest_[i]};
-    const std::int32_t changed = near[choice % near.size()];
+    const std::array<std::int32_t, kNumDegreeChoices + 1> near{
+        degree + 1, degree - 1,   degree + (degree + 3) / 4, degree + (degree + 1) / 2, 2 * degree,
+        num_ranks_, smallest_[i], costs_.node_ranks()};
+    const std::int32_t changed = near[choice];
     if (changed < std::max(2, smallest_[i]) || changed > most_ranks(i) || changed == degree)
       return std::nullopt;
     return changed;
@@ -167,7 +174,7 @@ class HdpSearch {
     if (near_enough(best_->makespan)) return;
     const auto is_large = [&](const GroupRequest& request) {
       const Tokens tokens = sequences_[static_cast<std::size_t>(request.sequence_idx)].tokens;
-      return sequence_time(cost_, tokens, request.degree, 1.0) > bound_ / kLargeGroupShare;
+      return sequence_time(costs_, tokens, request.degree, 1.0) > bound_ / kLargeGroupShare;
     };
     Requests large = requests_;
     const auto small_begin = std::stable_partition(large.begin(), large.end(), is_large);
@@ -198,7 +205,7 @@ class HdpSearch {
         changed.insert(changed.begin() + static_cast<std::ptrdiff_t>(to), moved);
       } else {
         const auto degree = changed_degree(changed[from].sequence_idx, changed[from].degree,
-                                           random.below(draw++, kNumDegreeChoices));
+                                           random.below(draw++, num_degree_choices()));
         if (!degree) continue;
         changed[from].degree = *degree;
       }
@@ -256,7 +263,7 @@ class HdpSearch {
   bool improve_once() {
     for (const std::int32_t sequence_idx : critical_sequences()) {
       const std::int32_t degree = degree_of(sequence_idx);
-      for (std::uint64_t choice = 0; choice < kNumDegreeChoices; ++choice) {
+      for (std::uint64_t choice = 0; choice < num_degree_choices(); ++choice) {
         const auto changed = changed_degree(sequence_idx, degree, choice);
         if (changed && try_requests(with_degree(sequence_idx, *changed))) return true;
         if (!can_schedule()) return false;
@@ -311,7 +318,7 @@ class HdpSearch {
   }
 
   std::span<const SequenceSpec> sequences_;
-  const CostModel& cost_;
+  GroupCosts costs_;
   Tokens capacity_;
   std::int32_t num_ranks_;
   GangScheduler scheduler_;

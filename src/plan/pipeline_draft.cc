@@ -33,6 +33,7 @@ struct PipelineDraft::Block {
 PipelineDraft::PipelineDraft(const PlanRequest& request, const StepPlan& header)
     : request_(request),
       header_(header),
+      costs_(request.cost, request.cluster),
       num_stages_(request.cluster.pipeline_stages),
       speed_(request.cluster.speed_of(Rank(0))),
       fixed_ns_(stage_ns(all_layers(request.cost, request.cost.fixed_ns / speed_))) {
@@ -55,14 +56,15 @@ std::vector<GangTask> PipelineDraft::tasks(Nanoseconds longest_pass) const {
     const std::int32_t least = smallest_degree(tokens, header_.capacity);
     const auto most = static_cast<std::int32_t>(
         std::min<std::int64_t>({header_.num_ranks, tokens.value(), kMostWidening * least}));
-    const std::int32_t degree = degree_within(request_.cost, tokens, least, most, limit);
+    const std::int32_t degree = degree_within(costs_, tokens, least, most, limit);
     if (degree == 1) {
       if (sequence_time(request_.cost, tokens, 1, 1.0) <= limit) break;  // so are all shorter ones
       continue;
     }
     tasks.push_back({.sequence_idx = static_cast<std::int32_t>(i),
                      .degree = degree,
-                     .duration = sequence_time(request_.cost, tokens, degree, speed_).value()});
+                     .duration = sequence_time(costs_, tokens, degree, speed_).value(),
+                     .between = sequence_time(costs_.between(), tokens, degree, speed_).value()});
   }
   std::stable_sort(tasks.begin(), tasks.end(), [](const GangTask& a, const GangTask& b) {
     return std::tuple(a.degree, a.duration) > std::tuple(b.degree, b.duration);
@@ -70,16 +72,32 @@ std::vector<GangTask> PipelineDraft::tasks(Nanoseconds longest_pass) const {
   return tasks;
 }
 
+RankInterval PipelineDraft::place_in(const Block& block, std::int32_t degree) const {
+  const std::int32_t first = block.ranks.begin;
+  if (!costs_.has_places() || degree > costs_.node_ranks()) return {first, first + degree};
+  const std::int32_t width = request_.cluster.ranks_per_node;
+  const std::int32_t next = (first / width + 1) * width;
+  if (first + degree <= next || next + degree > block.ranks.end) return {first, first + degree};
+  return {next, next + degree};
+}
+
+std::int64_t PipelineDraft::stage_on(const GangTask& task, RankInterval ranks) const {
+  const bool is_inside =
+      request_.cluster.node_of(Rank(ranks.begin)) == request_.cluster.node_of(Rank(ranks.end - 1));
+  const std::int64_t ns = costs_.has_places() && !is_inside ? task.between : task.duration;
+  return stage_ns(Nanoseconds(ns));
+}
+
 // Where the task ends within the target, the block that is then fullest, so that long groups follow
 // long groups; else the one where it ends first. Nothing is wider than the task before, so one
 // block at least has its size.
 std::size_t PipelineDraft::choose_block(const std::vector<Block>& blocks, const GangTask& task,
                                         std::int64_t target) const {
-  const std::int64_t stage = stage_ns(Nanoseconds(task.duration));
   std::size_t chosen = blocks.size();
   std::tuple<bool, std::int64_t, std::int32_t> best;
   for (std::size_t b = 0; b < blocks.size(); ++b) {
     if (blocks[b].num_ranks < task.degree) continue;
+    const std::int64_t stage = stage_on(task, place_in(blocks[b], task.degree));
     const std::int64_t end = blocks[b].end_with(stage, num_stages_);
     const std::tuple key(end > target, end > target ? end : -end, blocks[b].num_ranks);
     if (chosen < blocks.size() && key >= best) continue;
@@ -95,19 +113,26 @@ void PipelineDraft::place_groups(const std::vector<GangTask>& tasks, std::int64_
   for (const GangTask& task : tasks) {
     const std::size_t chosen = choose_block(blocks, task, target);
     WEFT_CHECK(chosen < blocks.size(), "no {} ranks side by side", task.degree);
-    const std::int64_t stage = stage_ns(Nanoseconds(task.duration));
-    Block members = blocks[chosen];
-    members.ranks.end = members.ranks.begin + task.degree;
+    const Block before = blocks[chosen];
+    Block members = before;
+    members.ranks = place_in(before, task.degree);
     members.num_ranks = task.degree;
+    const std::int64_t stage = stage_on(task, members.ranks);
     members.groups_end += stage;
     members.largest_group = std::max(members.largest_group, stage);
     draft.groups.push_back({task.sequence_idx, members.ranks});
     blocks[chosen].ranks.begin = members.ranks.end;
-    blocks[chosen].num_ranks -= task.degree;
+    blocks[chosen].num_ranks = before.ranks.end - members.ranks.end;
     if (blocks[chosen].num_ranks == 0) {
       blocks[chosen] = members;
     } else {
       blocks.push_back(members);
+    }
+    if (before.ranks.begin < members.ranks.begin) {
+      Block rest = before;
+      rest.ranks.end = members.ranks.begin;
+      rest.num_ranks = rest.ranks.end - rest.ranks.begin;
+      blocks.push_back(rest);
     }
   }
   for (const Block& block : blocks) {

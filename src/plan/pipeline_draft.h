@@ -2,17 +2,19 @@
 //
 // A rank is taken to need the sum of its micro-batches' stage times and p - 1 times the largest of
 // them. Groups come first, widest first, each inside a block of ranks with the same groups behind
-// them, so that no rank waits for another; they are stacked up to a target, so that long groups
-// follow long groups and few ranks pay for their bubble. Whole sequences then go to the rank that
-// ends first, longest first, and are cut into packs of like duration on each rank: many small ones
-// where they decide the bubble, few full ones beside larger groups. Decides on whole nanoseconds
-// and square roots, so the same input gives the same plan everywhere.
+// them, so that no rank waits for another, and inside a node where hops are cheaper there and it
+// has the ranks; they are stacked up to a target, so that long groups follow long groups and few
+// ranks pay for their bubble. Whole sequences then go to the rank that ends first, longest first,
+// and are cut into packs of like duration on each rank: many small ones where they decide the
+// bubble, few full ones beside larger groups. Decides on whole nanoseconds and square roots, so the
+// same input gives the same plan everywhere.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "plan/group_costs.h"
 #include "plan/planner.h"
 #include "plan/step_plan.h"
 #include "plan/strip_schedule.h"
@@ -60,6 +62,10 @@ class PipelineDraft {
   // Packs that a lane's whole sequences are cut into.
   std::int64_t num_packs(const Lane& lane) const;
   std::int64_t end_of(const Lane& lane) const;
+  // Where in the block a group lies.
+  RankInterval place_in(const Block& block, std::int32_t degree) const;
+  // The task's time in one stage on these ranks.
+  std::int64_t stage_on(const GangTask& task, RankInterval ranks) const;
   std::size_t choose_block(const std::vector<Block>& blocks, const GangTask& task,
                            std::int64_t target) const;
   void place_groups(const std::vector<GangTask>& tasks, std::int64_t target, Draft& draft) const;
@@ -68,6 +74,7 @@ class PipelineDraft {
 
   const PlanRequest& request_;
   const StepPlan& header_;
+  GroupCosts costs_;
   std::int32_t num_stages_;
   double speed_;
   std::int64_t fixed_ns_;               // of a micro-batch in one stage

@@ -7,6 +7,7 @@
 #include "base/parallel_parts.h"
 #include "base/suggest.h"
 #include "plan/evaluate.h"
+#include "plan/group_costs.h"
 #include "plan/lower_bound.h"
 #include "plan/offload.h"
 #include "plan/sequence_check.h"
@@ -47,6 +48,7 @@ const Strategy& find_strategy(const std::string& name) {
 
 void check_request(const PlanRequest& request) {
   validate(request.cluster);
+  check_hops(request.cost, fmt::format("plan: the cost '{}'", request.cost.name));
   const PlanOptions& options = request.options;
   WEFT_USER_CHECK(request.cluster.num_ranks <= kMostRanks, "plan: {} ranks, expected at most {}",
                   request.cluster.num_ranks, kMostRanks);
@@ -110,11 +112,12 @@ void check_sequences(std::span<const SequenceSpec> sequences, const ClusterSpec&
                   *twice);
 }
 
-// The request without dead ranks; `live` lists the ranks that remain.
+// The request without dead ranks, which `live` lists then, and without prices that make no
+// difference.
 PlanRequest live_request(const PlanRequest& request, std::vector<std::int32_t>& live) {
   PlanRequest result{.sequences = {},
                      .cluster = request.cluster,
-                     .cost = request.cost,
+                     .cost = simplified_cost(request.cost, request.cluster),
                      .options = request.options};
   if (request.cluster.memory.empty()) return result;
   ClusterSpec& cluster = result.cluster;
@@ -129,7 +132,13 @@ PlanRequest live_request(const PlanRequest& request, std::vector<std::int32_t>& 
   cluster.num_ranks = static_cast<std::int32_t>(live.size());
   const auto is_full = [](double memory) { return memory == 1.0; };
   if (std::all_of(cluster.memory.begin(), cluster.memory.end(), is_full)) cluster.memory.clear();
-  if (cluster.num_ranks == request.cluster.num_ranks) live.clear();
+  if (cluster.num_ranks == request.cluster.num_ranks) {
+    live.clear();
+  } else if (result.cost.has_node_hops()) {
+    // Places in a row of live ranks are no places in nodes: no group is taken to be inside one.
+    cluster.ranks_per_node = 1;
+    result.cost = simplified_cost(result.cost, cluster);
+  }
   return result;
 }
 

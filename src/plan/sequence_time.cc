@@ -19,12 +19,20 @@ Nanoseconds sequence_time(const CostModel& cost, Tokens tokens, std::int32_t deg
   return micro_batch_time(cost, share, speed);
 }
 
-std::int32_t degree_within(const CostModel& cost, Tokens tokens, std::int32_t least,
-                           std::int32_t most, Nanoseconds limit) {
+Nanoseconds sequence_time(const GroupCosts& costs, Tokens tokens, std::int32_t degree,
+                          double speed) {
+  return sequence_time(costs.at_best(degree), tokens, degree, speed);
+}
+
+namespace {
+
+// `costs`: a CostModel or GroupCosts.
+std::int32_t find_degree(const auto& costs, Tokens tokens, std::int32_t least, std::int32_t most,
+                         Nanoseconds limit) {
   std::int32_t fastest = least;
-  Nanoseconds fastest_time = sequence_time(cost, tokens, least, 1.0);
+  Nanoseconds fastest_time = sequence_time(costs, tokens, least, 1.0);
   for (std::int32_t degree = least; degree <= most; ++degree) {
-    const Nanoseconds time = sequence_time(cost, tokens, degree, 1.0);
+    const Nanoseconds time = sequence_time(costs, tokens, degree, 1.0);
     if (time <= limit) return degree;
     if (time < fastest_time) {
       fastest_time = time;
@@ -32,6 +40,18 @@ std::int32_t degree_within(const CostModel& cost, Tokens tokens, std::int32_t le
     }
   }
   return fastest;
+}
+
+}  // namespace
+
+std::int32_t degree_within(const CostModel& cost, Tokens tokens, std::int32_t least,
+                           std::int32_t most, Nanoseconds limit) {
+  return find_degree(cost, tokens, least, most, limit);
+}
+
+std::int32_t degree_within(const GroupCosts& costs, Tokens tokens, std::int32_t least,
+                           std::int32_t most, Nanoseconds limit) {
+  return find_degree(costs, tokens, least, most, limit);
 }
 
 }  // namespace weft

@@ -7,6 +7,7 @@
 
 #include "cluster/cluster_spec.h"
 #include "cost/cost_model.h"
+#include "plan/group_costs.h"
 #include "plan/step_plan.h"
 
 namespace weft {
@@ -15,12 +16,19 @@ namespace weft {
 // checks).
 std::int32_t smallest_degree(Tokens tokens, Tokens capacity);
 
-// One member's micro-batch, nothing else in it. REQUIRES: degree >= 1.
+// One member's micro-batch, nothing else in it, with the cost's hops between nodes. REQUIRES:
+// degree
+// >= 1.
 Nanoseconds sequence_time(const CostModel& cost, Tokens tokens, std::int32_t degree, double speed);
+// The same at the group's best place.
+Nanoseconds sequence_time(const GroupCosts& costs, Tokens tokens, std::int32_t degree,
+                          double speed);
 
 // Smallest degree in [least, most] whose time is at most `limit`; when there is none, the fastest
 // one.
 std::int32_t degree_within(const CostModel& cost, Tokens tokens, std::int32_t least,
+                           std::int32_t most, Nanoseconds limit);
+std::int32_t degree_within(const GroupCosts& costs, Tokens tokens, std::int32_t least,
                            std::int32_t most, Nanoseconds limit);
 
 }  // namespace weft

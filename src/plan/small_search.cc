@@ -19,6 +19,11 @@ constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
 using Times = std::array<std::int64_t, kMostSmallRanks>;
 
+struct SmallNode {
+  std::int32_t first = 0;   // of its ranks
+  std::uint32_t ranks = 0;  // bit r: rank r
+};
+
 class SmallSearch {
  public:
   SmallSearch(const PlanRequest& request, const StepPlan& plan, Nanoseconds limit)
@@ -29,11 +34,16 @@ class SmallSearch {
         speed_(request.cluster.speed_of(Rank(0))),
         limit_(limit.value()),
         bound_(plan.lower_bound.value()) {
+    add_nodes(request.cluster);
     const std::size_t num_sets = std::size_t{1} << sequences_.size();
     for (auto& times : time_) times.resize(num_sets);
+    for (auto& times : node_time_) times.resize(num_sets);
     for (std::int32_t degree = 1; degree <= num_ranks_; ++degree) {
-      for (std::uint32_t set = 1; set < num_sets; ++set)
-        time_[static_cast<std::size_t>(degree)][set] = item_time(degree, set);
+      const auto d = static_cast<std::size_t>(degree);
+      for (std::uint32_t set = 1; set < num_sets; ++set) {
+        time_[d][set] = item_time(degree, set, false);
+        node_time_[d][set] = has_nodes() ? item_time(degree, set, true) : time_[d][set];
+      }
     }
     // Least rank time of the sequences from i on, each without its fixed cost: it may share one.
     const std::int64_t fixed = all_layers(cost_, cost_.fixed_ns / speed_).value();
@@ -41,7 +51,7 @@ class SmallSearch {
     for (std::size_t i = sequences_.size(); i-- > 0;) {
       std::int64_t least = kNever;
       for (std::int32_t degree = 1; degree <= num_ranks_; ++degree) {
-        const std::int64_t time = time_of(degree, std::uint32_t{1} << i);
+        const std::int64_t time = node_time_[static_cast<std::size_t>(degree)][std::size_t{1} << i];
         if (time != kNever) least = std::min(least, degree * (time - fixed));
       }
       // Merged rings hide each other's exchange, so only what is computed surely counts.
@@ -56,8 +66,35 @@ class SmallSearch {
   }
 
  private:
-  std::int64_t time_of(std::int32_t degree, std::uint32_t set) const {
-    return time_[static_cast<std::size_t>(degree)][set];
+  // Without prices for places all ranks are one node.
+  void add_nodes(const ClusterSpec& cluster) {
+    const std::int32_t size = cost_.has_node_hops() ? cluster.ranks_per_node : num_ranks_;
+    for (std::int32_t first = 0; first < num_ranks_; first += size) {
+      const std::int32_t count = std::min(size, num_ranks_ - first);
+      places_.push_back({.first = first, .ranks = ((1U << count) - 1) << first});
+    }
+  }
+  bool has_nodes() const { return places_.size() > 1; }
+
+  std::int64_t time_of(std::uint32_t ranks, std::uint32_t set) const {
+    const bool is_in_node = std::any_of(places_.begin(), places_.end(), [&](const SmallNode& node) {
+      return (ranks & ~node.ranks) == 0;
+    });
+    const auto& times = is_in_node ? node_time_ : time_;
+    return times[static_cast<std::size_t>(std::popcount(ranks))][set];
+  }
+
+  // Whether used ranks are the first ones of each node, and nodes with used ones stand before equal
+  // ones without.
+  bool is_first_of_its_kind(std::uint32_t used) const {
+    for (std::size_t n = 0; n < places_.size(); ++n) {
+      const std::uint32_t own = (used & places_[n].ranks) >> places_[n].first;
+      if ((own & (own + 1)) != 0) return false;
+      const bool is_equal =
+          n > 0 && std::popcount(places_[n].ranks) == std::popcount(places_[n - 1].ranks);
+      if (is_equal && own != 0 && (used & places_[n - 1].ranks) == 0) return false;
+    }
+    return true;
   }
 
   std::int64_t compute_area(std::size_t i) const {
@@ -69,7 +106,7 @@ class SmallSearch {
   }
 
   // kNever when the set does not fit, or has a sequence that cannot be cut over so many ranks.
-  std::int64_t item_time(std::int32_t degree, std::uint32_t set) const {
+  std::int64_t item_time(std::int32_t degree, std::uint32_t set, bool is_in_node) const {
     std::int64_t longest = 0;
     for (std::int32_t position = 0; position < degree; ++position) {
       std::vector<RingShare> shares;
@@ -78,7 +115,8 @@ class SmallSearch {
         if ((set >> i & 1U) == 0) continue;
         const Tokens tokens = sequences_[i].tokens;
         if (tokens < Tokens(degree)) return kNever;
-        if (shares.empty() || degree == 1) shares.push_back({.degree = degree});
+        if (shares.empty() || degree == 1)
+          shares.push_back({.degree = degree, .largest_member = {}, .is_in_node = is_in_node});
         RingShare& share = shares.back();
         for (const TokenRange range : ZigzagCut(tokens, degree).ranges(position)) {
           share.work += causal_work(range);
@@ -95,9 +133,9 @@ class SmallSearch {
 
   bool is_done() const { return limit_ <= bound_ || nodes_ >= kNodeBudget; }
 
-  // Gives sequence i, and then the later ones, a new item or a place in one. Ranks are alike: the
-  // first `used` ones have work, and an item that takes fresh ones takes the next.
-  void choose(std::size_t i, std::int32_t used, Times loads) {
+  // Gives sequence i, and then the later ones, a new item or a place in one. Ranks of a node are
+  // alike: those of `used` have work, and an item that takes fresh ones takes the next.
+  void choose(std::size_t i, std::uint32_t used, Times loads) {
     ++nodes_;
     if (is_done()) return;
     std::int64_t sum = least_area_[i];
@@ -111,20 +149,19 @@ class SmallSearch {
     const std::uint32_t own = std::uint32_t{1} << i;
     for (std::size_t k = 0; k < items_.size(); ++k) {
       const SmallItem before = items_[k];
-      const auto degree = std::popcount(before.ranks);
-      const std::int64_t time = time_of(degree, before.sequences | own);
+      const std::int64_t time = time_of(before.ranks, before.sequences | own);
       if (time == kNever) continue;
       items_[k].sequences |= own;
-      choose(i + 1, used, with_load(loads, before.ranks, time - time_of(degree, before.sequences)));
+      choose(i + 1, used,
+             with_load(loads, before.ranks, time - time_of(before.ranks, before.sequences)));
       items_[k] = before;
     }
     for (std::uint32_t ranks = 1; ranks < (1U << num_ranks_); ++ranks) {
-      const std::uint32_t fresh = ranks >> used;
-      if ((fresh & (fresh + 1)) != 0) continue;  // not the next ones
-      const std::int64_t time = time_of(std::popcount(ranks), own);
+      if (!is_first_of_its_kind(used | ranks)) continue;
+      const std::int64_t time = time_of(ranks, own);
       if (time == kNever) continue;
       items_.push_back({.ranks = ranks, .sequences = own});
-      choose(i + 1, used + std::popcount(fresh), with_load(loads, ranks, time));
+      choose(i + 1, used | ranks, with_load(loads, ranks, time));
       items_.pop_back();
     }
   }
@@ -155,7 +192,7 @@ class SmallSearch {
     for (std::size_t k = 0; k < items_.size(); ++k) {
       if ((placed >> k & 1U) != 0) continue;
       const SmallItem& item = items_[k];
-      const std::int64_t time = time_of(std::popcount(item.ranks), item.sequences);
+      const std::int64_t time = time_of(item.ranks, item.sequences);
       std::int64_t start = 0;
       for (std::int32_t r = 0; r < num_ranks_; ++r) {
         if ((item.ranks >> r & 1U) != 0) start = std::max(start, ends[static_cast<std::size_t>(r)]);
@@ -181,8 +218,10 @@ class SmallSearch {
   std::int64_t limit_;  // a better makespan is searched for
   std::int64_t bound_;
   std::int64_t nodes_ = 0;
+  std::vector<SmallNode> places_;
   std::array<std::vector<std::int64_t>, kMostSmallRanks + 1> time_;  // [degree][set of sequences]
-  std::vector<std::int64_t> least_area_;                             // [sequences + 1]
+  std::array<std::vector<std::int64_t>, kMostSmallRanks + 1> node_time_;  // the same inside a node
+  std::vector<std::int64_t> least_area_;                                  // [sequences + 1]
   std::vector<SmallItem> items_;
   std::vector<SmallItem> order_;
   std::optional<std::vector<SmallItem>> best_;

@@ -1,5 +1,6 @@
 // Branch and bound for steps of few sequences on few like ranks: every choice of the ranks of each
 // sequence, and of which sequences run as one micro-batch (whole on one rank, or as one ring).
+// Ranks of a node are alike, and so are nodes with as many ranks.
 #pragma once
 
 #include <optional>

@@ -64,6 +64,11 @@ std::vector<Candidate> rivals(const PlanRequest& request, const StepPlan& header
   add(plan_hdp_naive, Tokens(0));
   add(plan_static, header.sequences.front().tokens);
   add(plan_static, request.options.capacity * header.num_ranks);
+  // Their groups may lie inside nodes where those of a schedule of its own do not.
+  if (request.cost.has_node_hops()) {
+    add(plan_pow2, Tokens(0));
+    add(plan_hdp_algorithm2, Tokens(0));
+  }
   if (request.cluster.is_uniform()) {
     add(plan_hdp_many, Tokens(0));
   } else {

@@ -18,16 +18,23 @@ constexpr double kNearEnough = 1.002;
 // More ranks than this many times the fewest never shorten a sequence by much: hops add up.
 constexpr std::int32_t kMostWidening = 8;
 
-std::vector<GangTask> tasks_of(const PlanRequest& request, const StepPlan& plan) {
+GangTask task_of(const GroupCosts& costs, const StepPlan& plan, std::size_t i, std::int32_t degree,
+                 double speed) {
+  const Tokens tokens = plan.sequences[i].tokens;
+  return {.sequence_idx = static_cast<std::int32_t>(i),
+          .degree = degree,
+          .duration = sequence_time(costs, tokens, degree, speed).value(),
+          .between = sequence_time(costs.between(), tokens, degree, speed).value()};
+}
+
+std::vector<GangTask> tasks_of(const PlanRequest& request, const GroupCosts& costs,
+                               const StepPlan& plan) {
   std::vector<GangTask> tasks;
   const double speed = request.cluster.speed_of(Rank(0));
   for (std::size_t i = 0; i < plan.sequences.size() && plan.sequences[i].tokens > plan.capacity;
        ++i) {
-    const Tokens tokens = plan.sequences[i].tokens;
-    const std::int32_t degree = smallest_degree(tokens, plan.capacity);
-    tasks.push_back({.sequence_idx = static_cast<std::int32_t>(i),
-                     .degree = degree,
-                     .duration = sequence_time(request.cost, tokens, degree, speed).value()});
+    const std::int32_t degree = smallest_degree(plan.sequences[i].tokens, plan.capacity);
+    tasks.push_back(task_of(costs, plan, i, degree, speed));
   }
   std::stable_sort(tasks.begin(), tasks.end(),
                    [](const GangTask& a, const GangTask& b) { return a.duration > b.duration; });
@@ -36,23 +43,23 @@ std::vector<GangTask> tasks_of(const PlanRequest& request, const StepPlan& plan)
 
 // The tasks with more ranks where one alone takes longer than the step need take; empty when none
 // does.
-std::vector<GangTask> shorter_tasks(const PlanRequest& request, const StepPlan& plan,
-                                    std::vector<GangTask> tasks) {
+std::vector<GangTask> shorter_tasks(const PlanRequest& request, const GroupCosts& costs,
+                                    const StepPlan& plan, std::vector<GangTask> tasks) {
   const double speed = request.cluster.speed_of(Rank(0));
   const Nanoseconds limit(static_cast<std::int64_t>(static_cast<double>(plan.lower_bound.value()) *
                                                     kNearEnough * speed));
   bool is_changed = false;
   for (GangTask& task : tasks) {
     if (task.duration <= limit.value()) break;
-    const Tokens tokens = plan.sequences[static_cast<std::size_t>(task.sequence_idx)].tokens;
+    const auto i = static_cast<std::size_t>(task.sequence_idx);
+    const Tokens tokens = plan.sequences[i].tokens;
     const auto most =
         static_cast<std::int32_t>(std::min<std::int64_t>(plan.num_ranks, tokens.value()));
-    const std::int32_t degree = degree_within(request.cost, tokens, task.degree,
+    const std::int32_t degree = degree_within(costs, tokens, task.degree,
                                               std::min(most, kMostWidening * task.degree), limit);
     if (degree == task.degree) continue;
     is_changed = true;
-    task.degree = degree;
-    task.duration = sequence_time(request.cost, tokens, degree, speed).value();
+    task = task_of(costs, plan, i, degree, speed);
   }
   if (!is_changed) return {};
   std::stable_sort(tasks.begin(), tasks.end(),
@@ -87,8 +94,9 @@ Candidate schedule_all(const PlanRequest& request, const StepPlan& plan,
 }  // namespace
 
 void plan_hdp_many(const PlanRequest& request, StepPlan& plan) {
-  const std::vector<GangTask> tasks = tasks_of(request, plan);
-  const std::vector<GangTask> shorter = shorter_tasks(request, plan, tasks);
+  const GroupCosts costs(request.cost, request.cluster);
+  const std::vector<GangTask> tasks = tasks_of(request, costs, plan);
+  const std::vector<GangTask> shorter = shorter_tasks(request, costs, plan, tasks);
   Candidate best = schedule_all(request, plan, shorter.empty() ? tasks : shorter);
   // Without more ranks the longest task alone ends no earlier than this.
   if (!shorter.empty() && best.makespan > tasks.front().duration) {

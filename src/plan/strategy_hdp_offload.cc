@@ -27,7 +27,7 @@ constexpr std::array<std::int64_t, 6> kPercentOfBound{100, 70, 50, 35, 20, 10};
 class OffloadSearch {
  public:
   OffloadSearch(const PlanRequest& request, const StepPlan& header)
-      : request_(request), header_(header) {}
+      : request_(request), header_(header), costs_(request.cost, request.cluster) {}
 
   StepPlan run() {
     const Tokens longest = header_.sequences.front().tokens;
@@ -92,7 +92,7 @@ class OffloadSearch {
           least_degree_with_offload(request_.cost, sequence.tokens, header_.capacity);
       const auto most = static_cast<std::int32_t>(std::min<std::int64_t>(
           header_.num_ranks, ranks_needed(sequence.tokens, header_.capacity)));
-      degrees.push_back(degree_within(request_.cost, sequence.tokens, least, most, at_speed));
+      degrees.push_back(degree_within(costs_, sequence.tokens, least, most, at_speed));
     }
     return degrees;
   }
@@ -101,11 +101,12 @@ class OffloadSearch {
     std::vector<GangTask> tasks;
     const double speed = request_.cluster.speed_of(Rank(0));
     for (std::size_t i = 0; i < degrees.size(); ++i) {
+      const Tokens tokens = header_.sequences[i].tokens;
       tasks.push_back(
           {.sequence_idx = static_cast<std::int32_t>(i),
            .degree = degrees[i],
-           .duration = sequence_time(request_.cost, header_.sequences[i].tokens, degrees[i], speed)
-                           .value()});
+           .duration = sequence_time(costs_, tokens, degrees[i], speed).value(),
+           .between = sequence_time(costs_.between(), tokens, degrees[i], speed).value()});
     }
     std::stable_sort(tasks.begin(), tasks.end(),
                      [](const GangTask& a, const GangTask& b) { return a.duration > b.duration; });
@@ -145,6 +146,7 @@ class OffloadSearch {
 
   const PlanRequest& request_;
   const StepPlan& header_;
+  GroupCosts costs_;
   std::vector<Candidate> candidates_;
 };
 

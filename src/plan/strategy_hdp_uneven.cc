@@ -48,7 +48,8 @@ StripSchedule schedule_uneven(const PlanRequest& request, const StepPlan& plan,
                             {.time_ns = static_cast<std::int64_t>(
                                  static_cast<double>(plan.lower_bound.value()) * trial.goal),
                              .late_weight = kLateWeight,
-                             .gap_weight = kGapWeight});
+                             .gap_weight = kGapWeight},
+                            request.cluster.ranks_per_node);
   // Those before the whole ones.
   const std::size_t num_shared = input.whole.empty()
                                      ? plan.sequences.size()

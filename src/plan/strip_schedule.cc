@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "base/random.h"
+#include "plan/group_costs.h"
+#include "plan/node_strip.h"
 #include "plan/rank_profile.h"
 #include "plan/whole_filler.h"
 
@@ -31,13 +33,18 @@ class StripScheduler {
       : input_(input),
         goal_(goal),
         result_(result),
+        has_places_(GroupCosts(cost, cluster).has_places()),
         filler_(input, cost, cluster, capacity, result_),
         tasks_(input.tasks) {}
 
   void run() {
     choose_order();
     place_all();
-    give_ranks();
+    if (has_places_) {
+      give_ranks_in_nodes();
+    } else {
+      give_ranks();
+    }
     fill_whole();
   }
 
@@ -150,15 +157,33 @@ class StripScheduler {
     for (const RankInterval& interval : ranks) free_.push_back({now, interval});
   }
 
-  void give_ranks() {
+  std::vector<std::uint32_t> tasks_by_start() const {
     std::vector<std::uint32_t> by_start(tasks_.size());
     std::iota(by_start.begin(), by_start.end(), 0);
     std::stable_sort(by_start.begin(), by_start.end(),
                      [&](std::uint32_t a, std::uint32_t b) { return starts_[a] < starts_[b]; });
+    return by_start;
+  }
+
+  void give_ranks_in_nodes() {
+    NodeStrip strip(input_);
+    // Of those that start together the widest first: the others fill what they leave of nodes.
+    std::vector<std::uint32_t> order = tasks_by_start();
+    std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return std::pair(starts_[a], -tasks_[a].degree) < std::pair(starts_[b], -tasks_[b].degree);
+    });
+    for (const std::uint32_t task_idx : order) {
+      const auto group = static_cast<std::int32_t>(result_.groups.size());
+      result_.groups.push_back(strip.place(tasks_[task_idx], starts_[task_idx], group, gaps_));
+    }
+    ends_ = strip.ends();
+  }
+
+  void give_ranks() {
     free_.push_back({0, {input_.first_rank, input_.first_rank + input_.num_ranks}});
     using End = std::pair<std::int64_t, std::uint32_t>;  // (end, index into result_.groups)
     std::priority_queue<End, std::vector<End>, std::greater<>> running;
-    for (const std::uint32_t task_idx : by_start) {
+    for (const std::uint32_t task_idx : tasks_by_start()) {
       const GangTask& task = tasks_[task_idx];
       const std::int64_t start = starts_[task_idx];
       for (; !running.empty() && running.top().first <= start; running.pop())
@@ -172,29 +197,30 @@ class StripScheduler {
     }
     for (; !running.empty(); running.pop())
       release(running.top().first, result_.groups[running.top().second].ranks);
+    ends_.reserve(static_cast<std::size_t>(input_.num_ranks));
+    for (const FreeInterval& interval : free_) {
+      for (std::int32_t rank = interval.ranks.begin; rank < interval.ranks.end; ++rank)
+        ends_.push_back({interval.since, rank});
+    }
   }
 
   void fill_whole() {
     std::stable_sort(gaps_.begin(), gaps_.end(),
                      [](const RankGap& a, const RankGap& b) { return a.length > b.length; });
     for (const RankGap& gap : gaps_) filler_.fill_gap(gap);
-    std::vector<RankEnd> ends;
-    ends.reserve(static_cast<std::size_t>(input_.num_ranks));
-    for (const FreeInterval& interval : free_) {
-      for (std::int32_t rank = interval.ranks.begin; rank < interval.ranks.end; ++rank)
-        ends.push_back({interval.since, rank});
-    }
-    filler_.level(std::move(ends));
+    filler_.level(std::move(ends_));
   }
 
   const StripInput& input_;
   std::int64_t goal_;
   StripSchedule& result_;
+  bool has_places_;
   WholeFiller filler_;  // appends to result_
   std::vector<GangTask> tasks_;
   std::vector<std::int64_t> starts_;  // [tasks]
   std::vector<FreeInterval> free_;    // ascending since
   std::vector<RankGap> gaps_;
+  std::vector<RankEnd> ends_;  // of all ranks, after the groups
 };
 
 }  // namespace

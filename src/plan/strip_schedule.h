@@ -3,9 +3,9 @@
 //
 // Groups are first placed in time alone (RankProfile), each as early as its D ranks are free, also
 // in front of groups placed before; then ranks are given out in order of start, those that became
-// free last first, so that few and short gaps remain. Whole sequences then fill the gaps, longest
-// first, and rise on all ranks to one level. Work on every step is bounded by counts, so a plan
-// does not depend on the machine.
+// free last first, so that few and short gaps remain, or by node_strip.h where hops inside a node
+// are cheaper. Whole sequences then fill the gaps, longest first, and rise on all ranks to one
+// level. Work on every step is bounded by counts, so a plan does not depend on the machine.
 #pragma once
 
 #include <array>
@@ -23,7 +23,8 @@ namespace weft {
 struct GangTask {
   std::int32_t sequence_idx = 0;
   std::int32_t degree = 2;
-  std::int64_t duration = 0;
+  std::int64_t duration = 0;  // at its best place
+  std::int64_t between = 0;   // on ranks of several nodes; used where places matter
 };
 
 // Whole sequences of one length, neighbours in canonical order.

@@ -16,13 +16,17 @@ constexpr std::array<double, 3> kStretches{1.0, 1.12, 1.3};  // held tokens over
 constexpr std::size_t kFewMembers = 64;
 constexpr std::array<double, 7> kSpeedValues{-0.8, -0.2, 0.2, 0.45, 0.7, 0.95, 1.3};
 constexpr std::int64_t kNumLevels = 9;
+constexpr std::array<double, 2> kNodeSpeedValues{0.2, 0.95};  // of the ranks of one node
 
 }  // namespace
 
 UnevenPlacement::UnevenPlacement(const CostModel& cost, std::vector<Member> ranks,
-                                 std::vector<double> prices, const UnevenGoal& goal)
+                                 std::vector<double> prices, const UnevenGoal& goal,
+                                 std::int32_t ranks_per_node)
     : cost_(cost),
       ranks_(std::move(ranks)),
+      ranks_per_node_(ranks_per_node),
+      costs_(cost, uniform_cluster(static_cast<std::int32_t>(ranks_.size()), ranks_per_node)),
       goal_(goal),
       all_layers_(cost.num_layers * (1 + cost.backward_ratio)),
       price_(std::move(prices)),
@@ -37,22 +41,30 @@ UnevenPlacement::UnevenPlacement(const CostModel& cost, std::vector<Member> rank
     add_speed_order(true);
     add_speed_order(false);
   }
+  const auto num_ranks = static_cast<std::uint32_t>(ranks_.size());
   const std::int64_t num_levels = least == most ? 1 : kNumLevels;
   for (std::int64_t l = 0; l < num_levels; ++l) {
     for (const double speed_value : kSpeedValues)
-      add_price_order(most - (most - least) * l / kNumLevels, speed_value);
+      add_price_order(most - (most - least) * l / kNumLevels, speed_value, 0, num_ranks);
+  }
+  if (!costs_.has_places()) return;
+  const auto width = static_cast<std::uint32_t>(ranks_per_node);
+  for (std::uint32_t first = 0; first < num_ranks; first += width) {
+    for (const double speed_value : kNodeSpeedValues)
+      add_price_order(most, speed_value, first, std::min(first + width, num_ranks));
   }
 }
 
-void UnevenPlacement::add_price_order(std::int64_t level, double speed_value) {
+void UnevenPlacement::add_price_order(std::int64_t level, double speed_value, std::uint32_t begin,
+                                      std::uint32_t end) {
   std::vector<double> key(ranks_.size());
-  for (std::size_t r = 0; r < ranks_.size(); ++r)
+  for (std::size_t r = begin; r < end; ++r)
     key[r] = (price_[r] - speed_value * ranks_[r].speed) /
              static_cast<double>(std::min(level, ranks_[r].capacity));
   PriceOrder& order = price_orders_.emplace_back();
   order.level = level;
-  order.ranks.resize(ranks_.size());
-  std::iota(order.ranks.begin(), order.ranks.end(), 0);
+  order.ranks.resize(end - begin);
+  std::iota(order.ranks.begin(), order.ranks.end(), begin);
   std::stable_sort(order.ranks.begin(), order.ranks.end(),
                    [&](std::uint32_t a, std::uint32_t b) { return key[a] < key[b]; });
 }
@@ -191,7 +203,8 @@ void UnevenPlacement::try_cheapest(std::int64_t start, const PriceOrder& order) 
                     .begin = 0,
                     .end = candidates_.size(),
                     .largest = largest,
-                    .slowest = slowest_of(0, candidates_.size())});
+                    .slowest = slowest_of(0, candidates_.size()),
+                    .is_in_node = is_in_node(0, candidates_.size())});
 }
 
 // Neighbours in an order of ranks that all hold the same.
@@ -216,7 +229,8 @@ void UnevenPlacement::try_windows(std::int64_t start, const std::vector<std::uin
           .begin = begin,
           .end = end,
           .largest = most * tokens / static_cast<double>(sums_[end].held - sums_[begin].held),
-          .slowest = slowest_of(begin, end)};
+          .slowest = slowest_of(begin, end),
+          .is_in_node = is_in_node(begin, end)};
       try_group(start, group);
     }
   }
@@ -233,13 +247,25 @@ double UnevenPlacement::slowest_of(std::size_t begin, std::size_t end) const {
   return slowest;
 }
 
+bool UnevenPlacement::share_node(std::uint32_t rank, std::uint32_t other) const {
+  const auto width = static_cast<std::uint32_t>(ranks_per_node_);
+  return rank / width == other / width;
+}
+
+bool UnevenPlacement::is_in_node(std::size_t begin, std::size_t end) const {
+  if (end - begin > static_cast<std::size_t>(costs_.node_ranks())) return false;
+  for (std::size_t i = begin + 1; i < end; ++i)
+    if (!share_node(candidates_[begin].rank, candidates_[i].rank)) return false;
+  return true;
+}
+
 // About the slot's time, all layers.
 double UnevenPlacement::time_of(const Group& group) const {
   const auto degree = static_cast<double>(group.end - group.begin);
   const double speed = group.last->speed - group.first->speed;
   const auto tokens = static_cast<double>(tokens_.value());
-  const double exchange =
-      (degree - 1) * (cost_.hop_fixed_ns + cost_.hop_ns_per_token * group.largest);
+  const HopCost hop = cost_.hop(group.is_in_node);
+  const double exchange = (degree - 1) * (hop.fixed_ns + hop.ns_per_token * group.largest);
   const double linear = cost_.linear_ns_per_token * tokens + cost_.fixed_ns * degree;
   return all_layers_ *
          std::max({(linear + work_ns_) / speed, (linear + work_ns_ / degree) / speed + exchange,
@@ -284,7 +310,8 @@ UnevenCut UnevenPlacement::cut_over(std::vector<std::uint32_t>& ranks) const {
   std::sort(ranks.begin(), ranks.end());
   std::vector<Member> members;
   for (const std::uint32_t rank : ranks) members.push_back(ranks_[rank]);
-  return cut_unevenly(cost_, tokens_, members);
+  const bool is_inside = share_node(ranks.front(), ranks.back());
+  return cut_unevenly(is_inside ? costs_.inside() : costs_.between(), tokens_, members);
 }
 
 void UnevenPlacement::commit(std::int32_t sequence_idx) {

@@ -3,7 +3,8 @@
 // A rank's time has a price, made of its speed and its memory: ranks that hold much are kept for
 // what needs memory, and slow ranks, on which attention hides more exchange, for what exposes it.
 // A sequence looks at groups of several kinds (ranks that are cheap for what they hold; where all
-// hold the same also neighbours in speed) at several start times, behind all that was placed or in
+// hold the same also neighbours in speed; where hops inside a node are cheaper also such ranks of
+// one node) at several start times, behind all that was placed or in
 // gaps between it, and takes the group that uses up the least. All choices are made in a fixed
 // order, so equal inputs give equal schedules.
 #pragma once
@@ -12,6 +13,7 @@
 #include <limits>
 #include <vector>
 
+#include "plan/group_costs.h"
 #include "plan/strip_schedule.h"
 #include "plan/uneven_group.h"
 #include "plan/whole_filler.h"
@@ -28,7 +30,7 @@ class UnevenPlacement {
  public:
   // `prices`: [ranks], of a rank's time.
   UnevenPlacement(const CostModel& cost, std::vector<Member> ranks, std::vector<double> prices,
-                  const UnevenGoal& goal);
+                  const UnevenGoal& goal, std::int32_t ranks_per_node = 1);
 
   void place(std::int32_t sequence_idx, Tokens tokens);
   // Groups in order of start. Call once, after the last place().
@@ -64,13 +66,16 @@ class UnevenPlacement {
     std::size_t end = 0;
     double largest = 0;  // tokens of a member
     double slowest = 0;  // speed
+    bool is_in_node = false;
   };
   // Ranks by what they cost for what they hold of a sequence.
   struct PriceOrder {
     std::vector<std::uint32_t> ranks;
     std::int64_t level = 0;  // most that a member holds
   };
-  void add_price_order(std::int64_t level, double speed_value);
+  // Of the ranks [begin, end).
+  void add_price_order(std::int64_t level, double speed_value, std::uint32_t begin,
+                       std::uint32_t end);
   void add_speed_order(bool is_mixed);
   std::vector<std::int64_t> possible_starts(std::int64_t shortest) const;
   void try_start(std::int64_t start, std::int64_t shortest);
@@ -80,6 +85,8 @@ class UnevenPlacement {
   void try_windows(std::int64_t start, const std::vector<std::uint32_t>& order);
   void try_group(std::int64_t start, const Group& group);
   double slowest_of(std::size_t begin, std::size_t end) const;
+  bool share_node(std::uint32_t rank, std::uint32_t other) const;
+  bool is_in_node(std::size_t begin, std::size_t end) const;  // of candidates
   double time_of(const Group& group) const;
   std::int64_t least_time() const;
   UnevenCut cut_over(std::vector<std::uint32_t>& ranks) const;  // sorts them
@@ -88,6 +95,8 @@ class UnevenPlacement {
 
   const CostModel& cost_;
   std::vector<Member> ranks_;
+  std::int32_t ranks_per_node_;
+  GroupCosts costs_;
   UnevenGoal goal_;
   double all_layers_ = 1;
   std::vector<double> price_;                // [ranks]

@@ -11,21 +11,30 @@
 namespace weft::testing {
 namespace {
 
-using Ends = std::vector<std::int64_t>;  // ascending: ranks are alike
+// Ascending in every node, and nodes of one size in order: those are alike.
+using Ends = std::vector<std::int64_t>;
 constexpr std::int64_t kNever = std::int64_t{1} << 62;
 
 class ExactSearch {
  public:
   ExactSearch(std::vector<SequenceSpec> sequences, const CostModel& cost, std::int32_t num_ranks,
-              Tokens capacity)
-      : sequences_(std::move(sequences)), cost_(cost), num_ranks_(num_ranks), capacity_(capacity) {
+              Tokens capacity, std::int32_t ranks_per_node)
+      : sequences_(std::move(sequences)),
+        cost_(cost),
+        num_ranks_(num_ranks),
+        capacity_(capacity),
+        has_nodes_(ranks_per_node > 0),
+        node_size_(has_nodes_ ? ranks_per_node : num_ranks) {
     WEFT_CHECK(sequences_.size() <= 7 && num_ranks <= 4, "{} sequences on {} ranks",
                sequences_.size(), num_ranks);
     const std::uint32_t num_sets = 1U << sequences_.size();
     times_.assign(num_sets, std::vector<std::int64_t>(static_cast<std::size_t>(num_ranks) + 1));
+    node_times_ = times_;
     for (std::uint32_t set = 1; set < num_sets; ++set) {
-      for (std::int32_t degree = 1; degree <= num_ranks; ++degree)
-        times_[set][static_cast<std::size_t>(degree)] = time_of(set, degree);
+      for (std::int32_t degree = 1; degree <= num_ranks; ++degree) {
+        times_[set][static_cast<std::size_t>(degree)] = time_of(set, degree, false);
+        node_times_[set][static_cast<std::size_t>(degree)] = time_of(set, degree, has_nodes_);
+      }
     }
   }
 
@@ -37,7 +46,7 @@ class ExactSearch {
 
  private:
   // A whole pack, or one ring for the set: the formula of docs/cost.md, written again.
-  std::int64_t time_of(std::uint32_t set, std::int32_t degree) const {
+  std::int64_t time_of(std::uint32_t set, std::int32_t degree, bool is_in_node) const {
     std::int64_t slowest = 0;
     for (std::int32_t member = 0; member < degree; ++member) {
       double compute = cost_.fixed_ns;
@@ -61,7 +70,12 @@ class ExactSearch {
       }
       if (held > capacity_.value()) return kNever;
       const double d = degree;
-      const double hops = (d - 1) * (cost_.hop_fixed_ns + cost_.hop_ns_per_token * largest);
+      const double fixed =
+          is_in_node && cost_.node_hop_fixed_ns ? *cost_.node_hop_fixed_ns : cost_.hop_fixed_ns;
+      const double per_token = is_in_node && cost_.node_hop_ns_per_token
+                                   ? *cost_.node_hop_ns_per_token
+                                   : cost_.hop_ns_per_token;
+      const double hops = (d - 1) * (fixed + per_token * largest);
       const double exposed = std::max(0.0, hops - attention * (d - 1) / d);
       const double layer = compute + attention + (degree > 1 ? exposed : 0);
       slowest = std::max(slowest, all_layers(cost_, layer).value());
@@ -80,25 +94,52 @@ class ExactSearch {
     return false;
   }
 
+  bool is_in_node(std::uint32_t ranks) const {
+    const auto size = static_cast<std::uint32_t>(node_size_);
+    const auto first = static_cast<std::uint32_t>(std::countr_zero(ranks));
+    const auto last = static_cast<std::uint32_t>(std::bit_width(ranks)) - 1;
+    return first / size == last / size;
+  }
+
+  void order(Ends& ends) const {
+    std::vector<Ends> nodes;
+    for (std::size_t r = 0; r < ends.size(); r += static_cast<std::size_t>(node_size_)) {
+      const std::size_t end = std::min(ends.size(), r + static_cast<std::size_t>(node_size_));
+      nodes.emplace_back(ends.begin() + static_cast<std::ptrdiff_t>(r),
+                         ends.begin() + static_cast<std::ptrdiff_t>(end));
+      std::sort(nodes.back().begin(), nodes.back().end());
+    }
+    // A last node with fewer ranks stays the last.
+    const bool is_last_smaller = nodes.back().size() < nodes.front().size();
+    std::sort(nodes.begin(), nodes.end() - (is_last_smaller ? 1 : 0));
+    ends.clear();
+    for (const Ends& node : nodes) ends.insert(ends.end(), node.begin(), node.end());
+  }
+
   void visit(std::uint32_t left, const Ends& ends) {
-    if (ends.back() >= best_) return;
+    const std::int64_t latest = *std::max_element(ends.begin(), ends.end());
+    if (latest >= best_) return;
     if (left == 0) {
-      best_ = ends.back();
+      best_ = latest;
       return;
     }
     if (is_dominated(left, ends)) return;
     for (std::uint32_t set = left; set != 0; set = (set - 1) & left) {
       for (std::uint32_t ranks = 1; ranks < (1U << num_ranks_); ++ranks) {
-        const std::int64_t time = times_[set][static_cast<std::size_t>(std::popcount(ranks))];
+        const auto& times = is_in_node(ranks) ? node_times_ : times_;
+        const std::int64_t time = times[set][static_cast<std::size_t>(std::popcount(ranks))];
         if (time == kNever) continue;
-        const auto last = static_cast<std::size_t>(std::bit_width(ranks)) - 1;
-        const std::int64_t end = ends[last] + time;
+        std::int64_t start = 0;
+        for (std::size_t r = 0; r < ends.size(); ++r) {
+          if ((ranks >> r & 1U) != 0) start = std::max(start, ends[r]);
+        }
+        const std::int64_t end = start + time;
         if (end >= best_) continue;
         Ends next = ends;
         for (std::size_t r = 0; r < next.size(); ++r) {
           if ((ranks >> r & 1U) != 0) next[r] = end;
         }
-        std::sort(next.begin(), next.end());
+        order(next);
         visit(left & ~set, next);
       }
     }
@@ -108,17 +149,21 @@ class ExactSearch {
   CostModel cost_;
   std::int32_t num_ranks_;
   Tokens capacity_;
+  bool has_nodes_;
+  std::int32_t node_size_;
   std::int64_t best_ = kNever;
-  std::vector<std::vector<std::int64_t>> times_;  // [set of sequences][degree]
+  std::vector<std::vector<std::int64_t>> times_;       // [set of sequences][degree]
+  std::vector<std::vector<std::int64_t>> node_times_;  // the same inside a node
   std::map<std::uint32_t, std::vector<Ends>> seen_;
 };
 
 }  // namespace
 
 Nanoseconds exact_makespan(std::vector<SequenceSpec> sequences, const CostModel& cost,
-                           std::int32_t num_ranks, Tokens capacity, Nanoseconds known) {
-  return Nanoseconds(
-      ExactSearch(std::move(sequences), cost, num_ranks, capacity).run(known.value()));
+                           std::int32_t num_ranks, Tokens capacity, Nanoseconds known,
+                           std::int32_t ranks_per_node) {
+  return Nanoseconds(ExactSearch(std::move(sequences), cost, num_ranks, capacity, ranks_per_node)
+                         .run(known.value()));
 }
 
 }  // namespace weft::testing

@@ -11,9 +11,11 @@
 
 namespace weft::testing {
 
-// `known`: the makespan of some plan; nothing worse is looked at. REQUIRES: at most 4 ranks and 7
-// sequences.
+// `known`: the makespan of some plan; nothing worse is looked at. A ring whose ranks are all in one
+// stretch of `ranks_per_node` has the cost's node hops (0: no ring has). REQUIRES: at most 4 ranks
+// and 7 sequences.
 Nanoseconds exact_makespan(std::vector<SequenceSpec> sequences, const CostModel& cost,
-                           std::int32_t num_ranks, Tokens capacity, Nanoseconds known);
+                           std::int32_t num_ranks, Tokens capacity, Nanoseconds known,
+                           std::int32_t ranks_per_node = 0);
 
 }  // namespace weft::testing

@@ -65,6 +65,47 @@ TEST(Optimum, FiveHundredSmallStepsAreWithinOnePercentOnAverageAndFiveAtWorst) {
   EXPECT_LE(worst, 0.05);
 }
 
+TEST(Optimum, SmallStepsOfRanksInNodesAreWithinOnePercentOnAverageAndFiveAtWorst) {
+  double sum = 0;
+  double worst = 0;
+  double bound_gap = 0;
+  std::uint64_t worst_seed = 0;
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  constexpr std::uint64_t kCases = 10;  // ten times slower
+#else
+  constexpr std::uint64_t kCases = 100;
+#endif
+  for (std::uint64_t seed = 0; seed < kCases; ++seed) {
+    const RandomStream random(seed, "small steps in nodes");
+    const auto num_ranks = static_cast<std::int32_t>(3 + seed % 2);
+    const auto ranks_per_node = static_cast<std::int32_t>(2 + seed / 2 % 2);
+    const std::int64_t capacity = seed % 5 < 2 ? 8192 : 1000;
+    const std::vector<SequenceSpec> sequences = small_step(random, num_ranks, capacity);
+    PlanRequest request = request_of("hdp", sequences, num_ranks, capacity);
+    request.cluster = uniform_cluster(num_ranks, ranks_per_node);
+    request.cost.hop_ns_per_token *= 1 + 3 * (seed % 3);
+    request.cost.node_hop_ns_per_token = 50;
+    request.cost.node_hop_fixed_ns = 5000;
+    const StepPlan plan = make_plan(request);
+    const Nanoseconds optimum = testing::exact_makespan(
+        plan.sequences, request.cost, num_ranks, Tokens(capacity), plan.makespan, ranks_per_node);
+    ASSERT_LE(plan.lower_bound, optimum) << "seed " << seed;
+    const double excess = ratio(plan.makespan, optimum) - 1;
+    sum += excess;
+    bound_gap += ratio(optimum, plan.lower_bound) - 1;
+    if (excess > worst) {
+      worst = excess;
+      worst_seed = seed;
+    }
+  }
+  fmt::print(
+      "plans above the optimum of {} small steps in nodes: mean {:.3f} %, worst {:.2f} % (seed "
+      "{}); optimum above the bound: mean {:.2f} %\n",
+      kCases, 100 * sum / kCases, 100 * worst, worst_seed, 100 * bound_gap / kCases);
+  EXPECT_LE(sum / kCases, 0.01);
+  EXPECT_LE(worst, 0.05);
+}
+
 // Hand-checkable: two sequences that each fill one of two ranks; sharing both in one ring or in
 // turn is dearer by the exchange.
 TEST(Optimum, TheExactSearchKnowsAStepThatCanBeCheckedByHand) {
@@ -78,6 +119,14 @@ TEST(Optimum, TheExactSearchKnowsAStepThatCanBeCheckedByHand) {
   EXPECT_EQ(testing::exact_makespan(sequences_of({4}), cost, 2, Tokens(4),
                                     Nanoseconds(std::int64_t{1} << 40)),
             Nanoseconds(10 + 20 + 7 + (11 - 5)));
+  // Inside a node the hop takes 5 + 0 * 2, which attention hides.
+  CostModel nodes = cost;
+  nodes.node_hop_ns_per_token = 0;
+  for (const auto& [ranks_per_node, exposed] : {std::pair(2, 0), std::pair(1, 11 - 5)}) {
+    EXPECT_EQ(testing::exact_makespan(sequences_of({4}), nodes, 2, Tokens(4),
+                                      Nanoseconds(std::int64_t{1} << 40), ranks_per_node),
+              Nanoseconds(10 + 20 + 7 + exposed));
+  }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstring>
@@ -200,6 +201,19 @@ LaunchPlace find_launch_place(const Environment& environment) {
   if (auto place = read_slurm_step(environment)) return *place;
   refuse_partial_sets(environment);
   return {};
+}
+
+std::int32_t ranks_per_node(std::span<const LocalPlace> places) {
+  const auto num_ranks = static_cast<std::int32_t>(places.size());
+  const std::int32_t most = places.empty() ? 1 : std::max(1, places.front().size);
+  for (std::int32_t rank = 0; rank < num_ranks; ++rank) {
+    const LocalPlace& place = places[static_cast<std::size_t>(rank)];
+    const std::int32_t first_of_host = rank / most * most;
+    if (place.rank != rank - first_of_host ||
+        place.size != std::min(most, num_ranks - first_of_host))
+      return 1;
+  }
+  return most;
 }
 
 }  // namespace weft

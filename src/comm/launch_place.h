@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -31,5 +32,15 @@ struct LaunchPlace {
 using Environment = std::function<const char*(const char* name)>;
 // UserError: a set is incomplete, not a number, out of range, or contradicts itself.
 LaunchPlace find_launch_place(const Environment& environment);
+
+// Where a rank is among those of its host.
+struct LocalPlace {
+  std::int32_t rank = 0;
+  std::int32_t size = 1;
+};
+
+// Of all ranks in turn: how many follow each other on every host, the last of which may have fewer;
+// 1 when they lie in another order, so that neighbours count as being on two hosts.
+std::int32_t ranks_per_node(std::span<const LocalPlace> places);
 
 }  // namespace weft

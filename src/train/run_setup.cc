@@ -55,10 +55,11 @@ CostModel cost_model_of(const TrainConfig& config) {
   return cost;
 }
 
-PlanRequest plan_request(const TrainConfig& config, const CostModel& cost) {
+PlanRequest plan_request(const TrainConfig& config, const CostModel& cost,
+                         std::int32_t ranks_per_node) {
   PlanRequest request;
   const auto num_ranks = static_cast<std::int32_t>(config.train.ranks);
-  request.cluster = uniform_cluster(num_ranks, num_ranks);
+  request.cluster = uniform_cluster(num_ranks, ranks_per_node);
   request.cost = cost;
   request.options.strategy = config.plan.strategy;
   request.options.capacity = config.plan.capacity;
@@ -143,7 +144,7 @@ DataOrder RunSetup::data_order() const {
 
 std::unique_ptr<PlanFeed> RunSetup::make_feed(DataOrder order, std::int64_t first_step) const {
   if (replay_.empty()) {
-    PlanRequest request = plan_request(config_, cost_);
+    PlanRequest request = plan_request(config_, cost_, placement_.ranks_per_node);
     request.options.step = first_step;
     return make_planning_feed(std::move(order), std::move(request));
   }

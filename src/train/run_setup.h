@@ -19,8 +19,9 @@ namespace weft {
 // The ranks of a run and how they are spread over processes and hosts.
 struct RankPlacement {
   std::int32_t num_ranks = 1;
-  std::int32_t ranks_on_host = 1;  // that share this host's cores
-  std::string description;         // "4 threads of one process", "4 processes of mpirun"
+  std::int32_t ranks_on_host = 1;   // that share this host's cores
+  std::int32_t ranks_per_node = 1;  // neighbours on one host, the same on all ranks of the run
+  std::string description;          // "4 threads of one process", "4 processes of mpirun"
 };
 
 // Compute threads of one rank: train.threads_per_rank, or so many that the ranks of this host fill

@@ -1,6 +1,7 @@
 #include "train/trainer.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 
 #include "base/error.h"
@@ -192,6 +193,16 @@ void check_same_setup(Communicator& comm, const RunSetup& setup) {
   }
 }
 
+std::int32_t gather_ranks_per_node(Communicator& comm, const LaunchPlace& place) {
+  const std::array<std::int64_t, 2> mine = {place.local_rank, place.local_size};
+  const auto all = gather_all<std::int64_t>(comm, mine, {.operation = "ranks of a host"});
+  std::vector<LocalPlace> places;
+  for (std::size_t i = 0; i < all.size(); i += mine.size()) {
+    places.push_back({static_cast<std::int32_t>(all[i]), static_cast<std::int32_t>(all[i + 1])});
+  }
+  return ranks_per_node(places);
+}
+
 // A virtual rank's clock sees its own thread alone.
 TrainConfig for_virtual_ranks(TrainConfig config) {
   WEFT_USER_CHECK(
@@ -219,11 +230,14 @@ std::string describe_ranks(const TrainingJob& job) {
 
 LoopEnd run_training(const TrainingJob& job) {
   const auto num_ranks = static_cast<std::int32_t>(job.config.train.ranks);
-  const RunSetup setup(
-      job.virtual_link ? for_virtual_ranks(job.config) : job.config,
-      {.num_ranks = num_ranks, .ranks_on_host = num_ranks, .description = describe_ranks(job)},
-      job.replay,
-      [num_ranks](const TrainConfig& config) { return settle_offload_rate(config, num_ranks); });
+  const RunSetup setup(job.virtual_link ? for_virtual_ranks(job.config) : job.config,
+                       {.num_ranks = num_ranks,
+                        .ranks_on_host = num_ranks,
+                        .ranks_per_node = num_ranks,
+                        .description = describe_ranks(job)},
+                       job.replay, [num_ranks](const TrainConfig& config) {
+                         return settle_offload_rate(config, num_ranks);
+                       });
   const Bytes resident_before = prepare_process(setup.threads_per_rank());
   limit_large_blocks(num_ranks * setup.memory().bytes);
   LoopEnd end = LoopEnd::kFinished;
@@ -251,6 +265,7 @@ LoopEnd run_training_process(const ProcessTraining& process,
                      job.config,
                      {.num_ranks = comm.size(),
                       .ranks_on_host = process.place.local_size,
+                      .ranks_per_node = gather_ranks_per_node(comm, process.place),
                       .description = fmt::format("{} processes of {}", comm.size(),
                                                  to_string(process.place.launcher))},
                      job.replay, [&](const TrainConfig& config) {

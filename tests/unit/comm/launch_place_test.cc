@@ -31,6 +31,20 @@ std::string refusal(const Variables& variables) {
   return {};
 }
 
+TEST(RanksPerNode, AreThoseThatFollowEachOtherOnEveryHost) {
+  const auto count = [](const std::vector<LocalPlace>& places) { return ranks_per_node(places); };
+  EXPECT_EQ(count({{0, 1}}), 1);
+  EXPECT_EQ(count({{0, 3}, {1, 3}, {2, 3}}), 3);
+  EXPECT_EQ(count({{0, 2}, {1, 2}, {0, 2}, {1, 2}}), 2);
+  EXPECT_EQ(count({{0, 3}, {1, 3}, {2, 3}, {0, 2}, {1, 2}}), 3) << "the last host has fewer";
+  EXPECT_EQ(count({{0, 1}, {0, 1}, {0, 1}}), 1);
+  // Dealt round robin, or hosts of other sizes first: no neighbours to count on.
+  EXPECT_EQ(count({{0, 2}, {0, 2}, {1, 2}, {1, 2}}), 1);
+  EXPECT_EQ(count({{0, 1}, {0, 2}, {1, 2}}), 1);
+  EXPECT_EQ(count({{0, 3}, {1, 3}, {2, 3}, {0, 1}, {0, 1}}), 1);
+  EXPECT_EQ(count({}), 1);
+}
+
 void expect_place(const Variables& variables, Launcher launcher, std::int32_t rank,
                   std::int32_t size, std::int32_t local_rank, std::int32_t local_size) {
   const LaunchPlace place = find(variables);

@@ -84,10 +84,10 @@ class Budget(unittest.TestCase):
         threads = self.train("threads", *size)
         self.assertEqual(threads.returncode, 0, threads.stderr)
         self.check_measures("threads", 2)
-        arguments = self.runs.arguments("processes", steps=2, save_interval=0, extra=size)
-        processes = subprocess.run(["mpirun", "-n", "2", "--bind-to", "none", "--oversubscribe",
-                                    str(self.runs.build / "weft"), *arguments], capture_output=True, text=True,
-                                   timeout=240, env=self.runs.environment())
+        arguments = ["mpirun", "-n", "2", "--bind-to", "none", "--oversubscribe", str(self.runs.build / "weft"),
+                     *self.runs.arguments("processes", steps=2, save_interval=0, extra=size)]
+        processes = subprocess.run(arguments, capture_output=True, text=True, timeout=240,
+                                   env=self.runs.environment(arguments))
         self.assertEqual(processes.returncode, 0, processes.stderr)
         self.check_measures("processes", 1)
         peaks = lambda name: [step["peak_bytes"] for step in self.runs.metrics(name)]

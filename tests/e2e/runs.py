@@ -59,14 +59,16 @@ class Runs:
     def remove(self):
         shutil.rmtree(self.folder)
 
-    def environment(self, extra=None):
-        return dict(os.environ, CI="1", **MPI_ENVIRONMENT, **(extra or {}))
+    def environment(self, arguments=(), extra=None):
+        """For a program with these arguments."""
+        variables = dict(os.environ, CI="1", **MPI_ENVIRONMENT)
+        if "ASAN_OPTIONS" in variables and not {"mpi", "mpirun"}.isdisjoint(map(str, arguments)):
+            variables["ASAN_OPTIONS"] += ":detect_leaks=0"  # Open MPI's own: cmake/WeftMpi.cmake
+        return dict(variables, **(extra or {}))
 
     def weft(self, *arguments, timeout=240, environment=None):
-        if "ASAN_OPTIONS" in os.environ and "mpi" in arguments:  # Open MPI's own leaks: cmake/WeftMpi.cmake
-            environment = {"ASAN_OPTIONS": os.environ["ASAN_OPTIONS"] + ":detect_leaks=0", **(environment or {})}
         return subprocess.run([str(self.build / "weft"), *map(str, arguments)], capture_output=True, text=True,
-                              timeout=timeout, env=self.environment(environment))
+                              timeout=timeout, env=self.environment(arguments, environment))
 
     def out(self, name):
         return self.folder / name
@@ -82,8 +84,9 @@ class Runs:
     def start(self, name, **options):
         """In a process group of its own, so that a signal reaches it alone or all of it at will."""
         with open(self.folder / f"{name}.log", "a") as log:
-            return subprocess.Popen([str(self.build / "weft"), *self.arguments(name, **options)], stdout=log,
-                                    stderr=log, env=self.environment(), start_new_session=True)
+            arguments = self.arguments(name, **options)
+            return subprocess.Popen([str(self.build / "weft"), *arguments], stdout=log, stderr=log,
+                                    env=self.environment(arguments), start_new_session=True)
 
     def log(self, name):
         return (self.folder / f"{name}.log").read_text()

@@ -10,7 +10,7 @@ makes the same plans and sees nothing else. The link `mpi` is two real ranks as 
 timed by the wall clock.
 
 A shared machine is faster in one minute than in the next, so all of it is done in several rounds, each with a profile of its
-own, and a row has the medians of its rounds' mean step times; what ranks compute stays on one core. One Markdown row for each
+own, and a row has the medians of its rounds' mean step times; what ranks compute stays on one core. Ctrl-C ends it with what there is. One Markdown row for each
 combination, then the errors' mean and worst. Measure on an idle machine: CPU time itself grows when other programs share the
 caches.
 """
@@ -146,8 +146,11 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         configs = {mix: make_corpus(weft, folder, mix, draw, arguments.steps, KV_HEADS) for mix, draw in MIXES.items()}
-        for _ in range(arguments.rounds):
-            measure_round(arguments, weft, folder, configs, table)
+        try:
+            for _ in range(arguments.rounds):
+                measure_round(arguments, weft, folder, configs, table)
+        except KeyboardInterrupt:
+            print("stopped: the table has what was measured", file=sys.stderr)
     table.write()
 
 

@@ -103,47 +103,56 @@ void NodeStrip::choose_parts(std::size_t degree, std::int64_t limit) {
   }
 }
 
-StripGroup NodeStrip::place(const GangTask& task, std::int64_t planned_start, std::int32_t group,
-                            std::vector<RankGap>& gaps) {
+NodeStrip::Choice NodeStrip::choose(const GangTask& task, std::int64_t planned_start) {
   const auto degree = static_cast<std::size_t>(task.degree);
-  std::int64_t limit = planned_start;
-  std::int64_t duration = task.duration;
-  if (degree > nodes_.front().size() || !choose_node(degree, limit)) {
-    const std::int64_t anywhere = std::max(planned_start, free_anywhere(degree));
-    const std::int64_t inside = free_in_node(degree);
-    limit = anywhere;
-    if (inside != kNever && inside + task.duration <= anywhere + task.between) {
-      limit = inside;
-      choose_node(degree, limit);
-    } else {
-      choose_parts(degree, limit);
-      duration = parts_.size() == 1 ? task.duration : task.between;
-    }
+  if (degree <= nodes_.front().size() && choose_node(degree, planned_start))
+    return {.limit = planned_start, .duration = task.duration};
+  const std::int64_t anywhere = std::max(planned_start, free_anywhere(degree));
+  const std::int64_t inside = free_in_node(degree);
+  if (inside != kNever && inside + task.duration <= anywhere + task.between) {
+    choose_node(degree, inside);
+    return {.limit = inside, .duration = task.duration};
   }
-  StripGroup placed{.sequence_idx = task.sequence_idx, .start = 0, .ranks = {}, .cut = {}};
-  std::vector<std::int32_t> ranks;
+  choose_parts(degree, anywhere);
+  return {.limit = anywhere, .duration = parts_.size() == 1 ? task.duration : task.between};
+}
+
+std::vector<RankLoad> NodeStrip::take_parts(std::int64_t limit) {
   std::vector<RankLoad> taken;
   for (const Part& part : parts_) {
     Node& node = nodes_[part.node];
     const auto end = node.begin() + static_cast<std::ptrdiff_t>(free_by(node, limit));
     const auto begin = end - static_cast<std::ptrdiff_t>(part.count);
-    placed.start = std::max(placed.start, (end - 1)->first);
     taken.insert(taken.end(), begin, end);
     node.erase(begin, end);
   }
-  for (const auto& [free_at, rank] : taken) {
-    if (free_at < placed.start) gaps.push_back({placed.start - free_at, rank, group});
-    ranks.push_back(rank);
-  }
-  const std::int64_t end = placed.start + duration;
+  return taken;
+}
+
+void NodeStrip::put_back(std::span<const std::int32_t> ranks, std::int64_t free_at) {
   std::size_t next = 0;
   for (const Part& part : parts_) {
     Node& node = nodes_[part.node];
     auto place = std::upper_bound(
-        node.begin(), node.end(), end,
+        node.begin(), node.end(), free_at,
         [](std::int64_t value, const RankLoad& load) { return value < load.first; });
-    for (std::size_t i = 0; i < part.count; ++i) place = node.insert(place, {end, ranks[next++]});
+    for (std::size_t i = 0; i < part.count; ++i)
+      place = node.insert(place, {free_at, ranks[next++]});
   }
+}
+
+StripGroup NodeStrip::place(const GangTask& task, std::int64_t planned_start, std::int32_t group,
+                            std::vector<RankGap>& gaps) {
+  const Choice choice = choose(task, planned_start);
+  const std::vector<RankLoad> taken = take_parts(choice.limit);
+  StripGroup placed{.sequence_idx = task.sequence_idx, .start = 0, .ranks = {}, .cut = {}};
+  for (const RankLoad& load : taken) placed.start = std::max(placed.start, load.first);
+  std::vector<std::int32_t> ranks;
+  for (const auto& [free_at, rank] : taken) {
+    if (free_at < placed.start) gaps.push_back({placed.start - free_at, rank, group});
+    ranks.push_back(rank);
+  }
+  put_back(ranks, placed.start + choice.duration);
   placed.ranks = intervals_of(ranks);
   return placed;
 }

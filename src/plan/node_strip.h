@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "plan/node_choice.h"
@@ -37,6 +38,16 @@ class NodeStrip {
     std::size_t count = 0;
   };
 
+  // What a group gets: ranks of parts_ that are free by `limit`, for so long.
+  struct Choice {
+    std::int64_t limit = 0;
+    std::int64_t duration = 0;
+  };
+
+  Choice choose(const GangTask& task, std::int64_t planned_start);
+  std::vector<RankLoad> take_parts(std::int64_t limit);  // part by part
+  // `ranks`: those that were taken, in that order.
+  void put_back(std::span<const std::int32_t> ranks, std::int64_t free_at);
   // Places among the ranks of the node that are free by `limit`; 0 without one.
   static std::size_t free_by(const Node& node, std::int64_t limit);
   // In one node by the limit; false when none has so many free ranks.

@@ -16,9 +16,8 @@ namespace weft {
 // checks).
 std::int32_t smallest_degree(Tokens tokens, Tokens capacity);
 
-// One member's micro-batch, nothing else in it, with the cost's hops between nodes. REQUIRES:
-// degree
-// >= 1.
+// One member's micro-batch, nothing else in it, with the cost's hops between nodes.
+// REQUIRES: degree >= 1.
 Nanoseconds sequence_time(const CostModel& cost, Tokens tokens, std::int32_t degree, double speed);
 // The same at the group's best place.
 Nanoseconds sequence_time(const GroupCosts& costs, Tokens tokens, std::int32_t degree,

@@ -33,49 +33,57 @@ std::vector<SequenceSpec> small_step(const RandomStream& random, std::int32_t nu
   return sequences_of(lengths);
 }
 
+// How far the plans of small steps are above the exact optimum, and that above the bound.
+class Excess {
+ public:
+  void add(std::uint64_t seed, const PlanRequest& request) {
+    const StepPlan plan = make_plan(request);
+    const Nanoseconds optimum = testing::exact_makespan(
+        plan.sequences, request.cost, plan.num_ranks, request.options.capacity, plan.makespan,
+        request.cluster.ranks_per_node);
+    ASSERT_LE(plan.lower_bound, optimum) << "seed " << seed;
+    const double excess = ratio(plan.makespan, optimum) - 1;
+    ++num_steps_;
+    sum_ += excess;
+    bound_gap_ += ratio(optimum, plan.lower_bound) - 1;
+    if (excess > worst_) {
+      worst_ = excess;
+      worst_seed_ = seed;
+    }
+  }
+  void expect_small(std::string_view steps) const {
+    fmt::print(
+        "plans above the optimum of {} {}: mean {:.3f} %, worst {:.2f} % (seed {}); optimum above "
+        "the bound: mean {:.2f} %\n",
+        num_steps_, steps, 100 * sum_ / num_steps_, 100 * worst_, worst_seed_,
+        100 * bound_gap_ / num_steps_);
+    EXPECT_LE(sum_ / num_steps_, 0.01);
+    EXPECT_LE(worst_, 0.05);
+  }
+
+ private:
+  int num_steps_ = 0;
+  double sum_ = 0;
+  double worst_ = 0;
+  double bound_gap_ = 0;
+  std::uint64_t worst_seed_ = 0;
+};
+
 TEST(Optimum, FiveHundredSmallStepsAreWithinOnePercentOnAverageAndFiveAtWorst) {
-  double sum = 0;
-  double worst = 0;
-  double bound_gap = 0;
-  std::uint64_t worst_seed = 0;
-  constexpr auto kCases = testing::unless_sanitized<std::uint64_t>(500, 50);
-  for (std::uint64_t seed = 0; seed < kCases; ++seed) {
+  Excess excess;
+  for (std::uint64_t seed = 0; seed < testing::unless_sanitized<std::uint64_t>(500, 50); ++seed) {
     const RandomStream random(seed, "small steps");
     const auto num_ranks = static_cast<std::int32_t>(2 + seed % 3);
     const std::int64_t capacity = seed % 2 == 0 ? 8192 : 1000;
     const std::vector<SequenceSpec> sequences = small_step(random, num_ranks, capacity);
-    const PlanRequest request = request_of("hdp", sequences, num_ranks, capacity);
-    const StepPlan plan = make_plan(request);
-    const Nanoseconds optimum = testing::exact_makespan(plan.sequences, request.cost, num_ranks,
-                                                        Tokens(capacity), plan.makespan);
-    ASSERT_LE(plan.lower_bound, optimum) << "seed " << seed;
-    const double excess = ratio(plan.makespan, optimum) - 1;
-    sum += excess;
-    bound_gap += ratio(optimum, plan.lower_bound) - 1;
-    if (excess > worst) {
-      worst = excess;
-      worst_seed = seed;
-    }
+    ASSERT_NO_FATAL_FAILURE(excess.add(seed, request_of("hdp", sequences, num_ranks, capacity)));
   }
-  fmt::print(
-      "plans above the optimum of {} small steps: mean {:.3f} %, worst {:.2f} % (seed {}); optimum "
-      "above the bound: mean {:.2f} %\n",
-      kCases, 100 * sum / kCases, 100 * worst, worst_seed, 100 * bound_gap / kCases);
-  EXPECT_LE(sum / kCases, 0.01);
-  EXPECT_LE(worst, 0.05);
+  excess.expect_small("small steps");
 }
 
 TEST(Optimum, SmallStepsOfRanksInNodesAreWithinOnePercentOnAverageAndFiveAtWorst) {
-  double sum = 0;
-  double worst = 0;
-  double bound_gap = 0;
-  std::uint64_t worst_seed = 0;
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  constexpr std::uint64_t kCases = 10;  // ten times slower
-#else
-  constexpr std::uint64_t kCases = 100;
-#endif
-  for (std::uint64_t seed = 0; seed < kCases; ++seed) {
+  Excess excess;
+  for (std::uint64_t seed = 0; seed < testing::unless_sanitized<std::uint64_t>(100, 10); ++seed) {
     const RandomStream random(seed, "small steps in nodes");
     const auto num_ranks = static_cast<std::int32_t>(3 + seed % 2);
     const auto ranks_per_node = static_cast<std::int32_t>(2 + seed / 2 % 2);
@@ -86,24 +94,9 @@ TEST(Optimum, SmallStepsOfRanksInNodesAreWithinOnePercentOnAverageAndFiveAtWorst
     request.cost.hop_ns_per_token *= 1 + 3 * (seed % 3);
     request.cost.node_hop_ns_per_token = 50;
     request.cost.node_hop_fixed_ns = 5000;
-    const StepPlan plan = make_plan(request);
-    const Nanoseconds optimum = testing::exact_makespan(
-        plan.sequences, request.cost, num_ranks, Tokens(capacity), plan.makespan, ranks_per_node);
-    ASSERT_LE(plan.lower_bound, optimum) << "seed " << seed;
-    const double excess = ratio(plan.makespan, optimum) - 1;
-    sum += excess;
-    bound_gap += ratio(optimum, plan.lower_bound) - 1;
-    if (excess > worst) {
-      worst = excess;
-      worst_seed = seed;
-    }
+    ASSERT_NO_FATAL_FAILURE(excess.add(seed, request));
   }
-  fmt::print(
-      "plans above the optimum of {} small steps in nodes: mean {:.3f} %, worst {:.2f} % (seed "
-      "{}); optimum above the bound: mean {:.2f} %\n",
-      kCases, 100 * sum / kCases, 100 * worst, worst_seed, 100 * bound_gap / kCases);
-  EXPECT_LE(sum / kCases, 0.01);
-  EXPECT_LE(worst, 0.05);
+  excess.expect_small("small steps in nodes");
 }
 
 // Hand-checkable: two sequences that each fill one of two ranks; sharing both in one ring or in

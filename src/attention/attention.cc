@@ -13,8 +13,8 @@
 namespace weft {
 namespace {
 
-void check_tensor(const at::Tensor& tensor, at::IntArrayRef shape, at::ScalarType dtype,
-                  const char* what) {
+void check_kind(const at::Tensor& tensor, at::IntArrayRef shape, at::ScalarType dtype,
+                const char* what) {
   WEFT_CHECK(tensor.defined(), "attention: {} is not defined", what);
   WEFT_CHECK(tensor.scalar_type() == dtype, "attention: {} must be {} as q is, got {}", what,
              dtype_name(dtype), dtype_name(tensor.scalar_type()));
@@ -22,6 +22,21 @@ void check_tensor(const at::Tensor& tensor, at::IntArrayRef shape, at::ScalarTyp
              tensor.device().str());
   WEFT_CHECK(tensor.sizes() == shape, "attention: {} must be [{}], got [{}]", what,
              fmt::join(shape, ", "), fmt::join(tensor.sizes(), ", "));
+}
+
+// [T, heads, D] of which each row is contiguous.
+void check_rows(const at::Tensor& tensor, at::IntArrayRef shape, at::ScalarType dtype,
+                const char* what) {
+  check_kind(tensor, shape, dtype, what);
+  const bool apart = tensor.size(0) <= 1 || tensor.stride(0) >= tensor.size(1) * tensor.size(2);
+  WEFT_CHECK(tensor.size(0) == 0 || (apart && tensor[0].is_contiguous()),
+             "attention: {} [{}] must have contiguous rows, got strides [{}]", what,
+             fmt::join(shape, ", "), fmt::join(tensor.strides(), ", "));
+}
+
+void check_contiguous(const at::Tensor& tensor, at::IntArrayRef shape, at::ScalarType dtype,
+                      const char* what) {
+  check_kind(tensor, shape, dtype, what);
   WEFT_CHECK(tensor.is_contiguous(), "attention: {} [{}] must be contiguous, got strides [{}]",
              what, fmt::join(shape, ", "), fmt::join(tensor.strides(), ", "));
 }
@@ -50,9 +65,9 @@ void check_inputs(const AttentionLayout& layout, const AttentionShape& shape, co
                   "attention: computes in float32 or float64, got {}; set the compute dtype",
                   dtype_name(dtype));
   const CallShapes shapes(layout, shape);
-  check_tensor(q, shapes.rows, dtype, "q");
-  check_tensor(k, shapes.kv_rows, dtype, "k");
-  check_tensor(v, shapes.kv_rows, dtype, "v");
+  check_rows(q, shapes.rows, dtype, "q");
+  check_rows(k, shapes.kv_rows, dtype, "k");
+  check_rows(v, shapes.kv_rows, dtype, "v");
   WEFT_CHECK(layout.shared.empty() || ring.comm != nullptr,
              "attention: the micro-batch shares {} sequences with other ranks, but there is no "
              "communicator",
@@ -61,12 +76,12 @@ void check_inputs(const AttentionLayout& layout, const AttentionShape& shape, co
 
 template <class T>
 PackedRows<const T> read_rows(const at::Tensor& tensor) {
-  return {tensor.data_ptr<T>(), tensor.size(1), tensor.size(2)};
+  return {tensor.data_ptr<T>(), tensor.size(1), tensor.size(2), tensor.stride(0)};
 }
 
 template <class T>
 PackedRows<T> write_rows(const at::Tensor& tensor) {
-  return {tensor.data_ptr<T>(), tensor.size(1), tensor.size(2)};
+  return {tensor.data_ptr<T>(), tensor.size(1), tensor.size(2), tensor.stride(0)};
 }
 
 // How and where one call computes.
@@ -156,7 +171,8 @@ AttentionResult forward_in(const Call& call, const at::Tensor& q, const at::Tens
                            const at::Tensor& v) {
   const std::int64_t num_rows = q.size(0), num_heads = q.size(1);
   AttentionResult result{
-      at::empty_like(q),  // a row whose lse is -inf is written without being read
+      // a row whose lse is -inf is written without being read
+      at::empty({num_rows, num_heads, q.size(2)}, q.options()),
       at::full({num_heads, num_rows}, -std::numeric_limits<double>::infinity(), q.options())};
   run_forward(call, ForwardRows<T>{.q = read_rows<T>(q),
                                    .k = read_rows<T>(k),
@@ -168,11 +184,12 @@ AttentionResult forward_in(const Call& call, const at::Tensor& q, const at::Tens
 }
 
 template <class T>
-AttentionGradients backward_in(const Call& call, const at::Tensor& q, const at::Tensor& k,
-                               const at::Tensor& v, const AttentionResult& result,
-                               const at::Tensor& d_out) {
-  const std::int64_t num_rows = q.size(0);
-  AttentionGradients gradients{at::zeros_like(q), at::zeros_like(k), at::zeros_like(v)};
+Qkv backward_in(const Call& call, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                const AttentionResult& result, const at::Tensor& d_out) {
+  const std::int64_t num_rows = q.size(0), num_heads = q.size(1), num_kv_heads = k.size(1);
+  const AttentionShape shape{num_heads, num_kv_heads, q.size(2)};
+  const Qkv gradients = split_qkv(
+      shape, at::zeros({num_rows, (num_heads + 2 * num_kv_heads) * shape.head_dim}, q.options()));
   const at::Tensor delta = make_delta<T>(result.out, d_out);  // [H, T]
   run_backward(call, BackwardRows<T>{.q = read_rows<T>(q),
                                      .k = read_rows<T>(k),
@@ -181,9 +198,9 @@ AttentionGradients backward_in(const Call& call, const at::Tensor& q, const at::
                                      .lse = {result.lse.data_ptr<T>(), num_rows},
                                      .delta = {delta.data_ptr<T>(), num_rows},
                                      .scale = call.scale,
-                                     .d_q = write_rows<T>(gradients.d_q),
-                                     .d_k = write_rows<T>(gradients.d_k),
-                                     .d_v = write_rows<T>(gradients.d_v)});
+                                     .d_q = write_rows<T>(gradients.q),
+                                     .d_k = write_rows<T>(gradients.k),
+                                     .d_v = write_rows<T>(gradients.v)});
   return gradients;
 }
 
@@ -191,6 +208,15 @@ AttentionGradients backward_in(const Call& call, const at::Tensor& q, const at::
 
 double AttentionShape::softmax_scale() const {
   return 1 / std::sqrt(static_cast<double>(head_dim));
+}
+
+Qkv split_qkv(const AttentionShape& shape, const at::Tensor& packed) {
+  const std::int64_t heads = shape.num_heads, kv_heads = shape.num_kv_heads;
+  const at::Tensor rows = packed.view({packed.size(0), heads + 2 * kv_heads, shape.head_dim});
+  return {.packed = packed,
+          .q = rows.narrow(1, 0, heads),
+          .k = rows.narrow(1, heads, kv_heads),
+          .v = rows.narrow(1, heads + kv_heads, kv_heads)};
 }
 
 AttentionResult attention_forward(const AttentionKernel& kernel, const AttentionLayout& layout,
@@ -204,16 +230,15 @@ AttentionResult attention_forward(const AttentionKernel& kernel, const Attention
   return forward_in<float>(call, q, k, v);
 }
 
-AttentionGradients attention_backward(const AttentionKernel& kernel, const AttentionLayout& layout,
-                                      const AttentionShape& shape, const at::Tensor& q,
-                                      const at::Tensor& k, const at::Tensor& v,
-                                      const AttentionResult& result, const at::Tensor& d_out,
-                                      const RingContext& ring) {
+Qkv attention_backward(const AttentionKernel& kernel, const AttentionLayout& layout,
+                       const AttentionShape& shape, const at::Tensor& q, const at::Tensor& k,
+                       const at::Tensor& v, const AttentionResult& result, const at::Tensor& d_out,
+                       const RingContext& ring) {
   check_inputs(layout, shape, q, k, v, ring);
   const CallShapes shapes(layout, shape);
-  check_tensor(result.out, shapes.rows, q.scalar_type(), "out");
-  check_tensor(result.lse, shapes.stats, q.scalar_type(), "lse");
-  check_tensor(d_out, shapes.rows, q.scalar_type(), "d_out");
+  check_contiguous(result.out, shapes.rows, q.scalar_type(), "out");
+  check_contiguous(result.lse, shapes.stats, q.scalar_type(), "lse");
+  check_contiguous(d_out, shapes.rows, q.scalar_type(), "d_out");
   const OperationScope scope = traced(layout, shape, ring, "backward", 5);
   const Call call{kernel, layout, ring, shape.softmax_scale()};
   if (q.scalar_type() == at::kDouble) return backward_in<double>(call, q, k, v, result, d_out);

@@ -38,23 +38,27 @@ struct AttentionResult {
   at::Tensor lse;  // [H, T], natural log-sum-exp of the scaled scores
 };
 
-struct AttentionGradients {
-  at::Tensor d_q;  // [T, H, D]
-  at::Tensor d_k;  // [T, K, D]
-  at::Tensor d_v;  // [T, K, D]
+// Queries, keys and values of a row side by side, as one product makes them; q, k and v are views
+// of `packed`.
+struct Qkv {
+  at::Tensor packed;  // [T, (H + 2 K) D] contiguous
+  at::Tensor q;       // [T, H, D]
+  at::Tensor k;       // [T, K, D]
+  at::Tensor v;       // [T, K, D]
 };
+Qkv split_qkv(const AttentionShape& shape, const at::Tensor& packed);
 
-// q [T, H, D], k and v [T, K, D], contiguous, rotated already.
+// q [T, H, D], k and v [T, K, D], rotated already; rows may lie apart, each row is contiguous.
 AttentionResult attention_forward(const AttentionKernel& kernel, const AttentionLayout& layout,
                                   const AttentionShape& shape, const at::Tensor& q,
                                   const at::Tensor& k, const at::Tensor& v,
                                   const RingContext& ring);
 
-// d_out [T, H, D] contiguous; `result` as attention_forward returned it.
-AttentionGradients attention_backward(const AttentionKernel& kernel, const AttentionLayout& layout,
-                                      const AttentionShape& shape, const at::Tensor& q,
-                                      const at::Tensor& k, const at::Tensor& v,
-                                      const AttentionResult& result, const at::Tensor& d_out,
-                                      const RingContext& ring);
+// d_out [T, H, D] contiguous; `result` as attention_forward returned it. Returns the gradients of
+// q, k and v.
+Qkv attention_backward(const AttentionKernel& kernel, const AttentionLayout& layout,
+                       const AttentionShape& shape, const at::Tensor& q, const at::Tensor& k,
+                       const at::Tensor& v, const AttentionResult& result, const at::Tensor& d_out,
+                       const RingContext& ring);
 
 }  // namespace weft

@@ -9,17 +9,18 @@
 
 namespace weft {
 
-// A contiguous [T, heads, head_dim] tensor.
+// A [T, heads, head_dim] tensor; its rows may lie apart.
 template <class T>
 struct PackedRows {
   T* data = nullptr;
   std::int64_t num_heads = 0;
   std::int64_t head_dim = 0;
+  std::int64_t row_stride = 0;  // elements from one row to the next
 
   std::int64_t row_size() const { return num_heads * head_dim; }
-  T* row(std::int64_t index) const { return data + index * row_size(); }
+  T* row(std::int64_t index) const { return data + index * row_stride; }
   HeadRows<T> of(const PieceRows& piece) const {
-    return {row(piece.row), piece.range.size(), num_heads, head_dim, row_size()};
+    return {row(piece.row), piece.range.size(), num_heads, head_dim, row_stride};
   }
 };
 

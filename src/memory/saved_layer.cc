@@ -6,17 +6,8 @@ namespace {
 // Of a layer that may be changed, or not.
 template <class Tensor, class Layer>
 std::array<Tensor*, SavedLayer::kNumTensors> tensors_of(Layer& layer) {
-  return {&layer.input,
-          &layer.input_rstd,
-          &layer.q,
-          &layer.k,
-          &layer.v,
-          &layer.attention_out,
-          &layer.attention_lse,
-          &layer.middle,
-          &layer.middle_rstd,
-          &layer.gate,
-          &layer.up};
+  return {&layer.input,         &layer.input_rstd, &layer.qkv,         &layer.attention_out,
+          &layer.attention_lse, &layer.middle,     &layer.middle_rstd, &layer.gate_up};
 }
 
 }  // namespace

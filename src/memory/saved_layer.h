@@ -15,17 +15,14 @@ namespace weft {
 struct SavedLayer {
   at::Tensor input;          // [T, E] residual stream before attention
   at::Tensor input_rstd;     // [T, 1] its reciprocal root mean square
-  at::Tensor q;              // [T, H, D] rotated
-  at::Tensor k;              // [T, K, D] rotated
-  at::Tensor v;              // [T, K, D]
+  at::Tensor qkv;            // [T, (H + 2 K) D] of each row q and k, rotated, and v
   at::Tensor attention_out;  // [T, H, D]
   at::Tensor attention_lse;  // [H, T]
   at::Tensor middle;         // [T, E] residual stream between attention and feed-forward
   at::Tensor middle_rstd;    // [T, 1]
-  at::Tensor gate;           // [T, F] before SiLU
-  at::Tensor up;             // [T, F]
+  at::Tensor gate_up;        // [T, 2 F] of each row gate, before SiLU, and up
 
-  static constexpr std::size_t kNumTensors = 11;
+  static constexpr std::size_t kNumTensors = 8;
   std::array<at::Tensor*, kNumTensors> tensors();  // in the order above; some may be undefined
   Bytes bytes() const;                             // of all tensors together
 };

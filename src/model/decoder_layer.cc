@@ -15,6 +15,12 @@ at::Tensor as_rows(const at::Tensor& heads) {
   return heads.view({heads.size(0), heads.size(1) * heads.size(2)});
 }
 
+// Queries and keys of a packed product, which lie side by side and turn alike: [T, H + K, D].
+at::Tensor queries_and_keys(const at::Tensor& packed, const AttentionShape& shape) {
+  return as_heads(packed, shape.num_heads + 2 * shape.num_kv_heads, shape.head_dim)
+      .narrow(1, 0, shape.num_heads + shape.num_kv_heads);
+}
+
 }  // namespace
 
 // Makes the parts of one layer.
@@ -30,9 +36,12 @@ struct DecoderLayer::Parts {
   OperationSite site(std::string_view name) const {
     return {trace, name, static_cast<std::int32_t>(layer_idx)};
   }
-  Linear linear(std::string_view name) const {
-    const std::size_t index = index_of(name);
-    return {parameters.value(index), parameters.gradient(index), site(name)};
+  Linear linear(std::string_view name) const { return stacked(name, 1, name); }
+  // `count` projections of one input from `first` on.
+  Linear stacked(std::string_view first, std::size_t count, std::string_view name) const {
+    const std::size_t index = index_of(first);
+    return {parameters.stacked_value(index, count), parameters.stacked_gradient(index, count),
+            site(name)};
   }
   RmsNorm norm(std::string_view name, double eps) const {
     const std::size_t index = index_of(name);
@@ -51,13 +60,10 @@ DecoderLayer::DecoderLayer(const ModelConfig& config, const Parts& parts)
              .num_kv_heads = config.num_kv_heads,
              .head_dim = config.head_dim},
       input_norm_(parts.norm("input_layernorm", config.rms_norm_eps)),
-      q_proj_(parts.linear("self_attn.q_proj")),
-      k_proj_(parts.linear("self_attn.k_proj")),
-      v_proj_(parts.linear("self_attn.v_proj")),
+      qkv_proj_(parts.stacked("self_attn.q_proj", 3, "self_attn.qkv_proj")),
       o_proj_(parts.linear("self_attn.o_proj")),
       post_attention_norm_(parts.norm("post_attention_layernorm", config.rms_norm_eps)),
-      gate_proj_(parts.linear("mlp.gate_proj")),
-      up_proj_(parts.linear("mlp.up_proj")),
+      gate_up_proj_(parts.stacked("mlp.gate_proj", 2, "mlp.gate_up_proj")),
       down_proj_(parts.linear("mlp.down_proj")) {}
 
 RingContext DecoderLayer::ring_of(const LayerContext& context) const {
@@ -72,12 +78,17 @@ OperationScope DecoderLayer::elementwise(std::string_view name, std::string_view
 
 at::Tensor DecoderLayer::swiglu(const SavedLayer& saved, std::string_view pass) const {
   const OperationScope scope = elementwise("swiglu", pass);
-  return swiglu_forward(saved.gate, saved.up);
+  return swiglu_forward(saved.gate_up);
 }
 
-SwiGluGradients DecoderLayer::swiglu_gradients(const SavedLayer& saved, at::Tensor d_h) const {
+// d_out [T, E] -> d_gate_up [T, 2 F]
+at::Tensor DecoderLayer::backward_feed_forward(const at::Tensor& d_out,
+                                               const SavedLayer& saved) const {
+  at::Tensor d_gate_up = at::empty_like(saved.gate_up);
+  down_proj_.backward_input(d_out, gate_of(d_gate_up));
   const OperationScope scope = elementwise("swiglu", "backward_input");
-  return swiglu_backward(saved.gate, saved.up, std::move(d_h));
+  swiglu_backward(saved.gate_up, d_gate_up);
+  return d_gate_up;
 }
 
 at::Tensor DecoderLayer::forward(const at::Tensor& x, const LayerContext& context,
@@ -90,19 +101,14 @@ at::Tensor DecoderLayer::forward(const at::Tensor& x, const LayerContext& contex
 }
 
 void DecoderLayer::run_attention(const LayerContext& context, SavedLayer& saved) const {
-  {
-    const at::Tensor norm1 = input_norm_.forward(saved.input, saved.input_rstd);  // [T, E]
-    saved.q = as_heads(q_proj_.forward(norm1), shape_.num_heads, shape_.head_dim);
-    saved.k = as_heads(k_proj_.forward(norm1), shape_.num_kv_heads, shape_.head_dim);
-    saved.v = as_heads(v_proj_.forward(norm1), shape_.num_kv_heads, shape_.head_dim);
-  }
+  saved.qkv = qkv_proj_.forward(input_norm_.forward(saved.input, saved.input_rstd));
   {
     const OperationScope scope = elementwise("rotary", "forward");
-    rotate(saved.q, context.rotary);
-    rotate(saved.k, context.rotary);
+    rotate(queries_and_keys(saved.qkv, shape_), context.rotary);
   }
-  AttentionResult attention = attention_forward(context.kernel, context.layout, shape_, saved.q,
-                                                saved.k, saved.v, ring_of(context));
+  const Qkv heads = split_qkv(shape_, saved.qkv);
+  AttentionResult attention = attention_forward(context.kernel, context.layout, shape_, heads.q,
+                                                heads.k, heads.v, ring_of(context));
   saved.attention_out = attention.out;
   saved.attention_lse = attention.lse;
 }
@@ -110,9 +116,8 @@ void DecoderLayer::run_attention(const LayerContext& context, SavedLayer& saved)
 void DecoderLayer::run_projections(SavedLayer& saved) const {
   saved.middle = o_proj_.add_forward(saved.input, as_rows(saved.attention_out));  // [T, E]
   saved.middle_rstd = post_attention_norm_.reciprocal_rms(saved.middle);
-  const at::Tensor norm2 = post_attention_norm_.forward(saved.middle, saved.middle_rstd);  // [T, E]
-  saved.gate = gate_proj_.forward(norm2);                                                  // [T, F]
-  saved.up = up_proj_.forward(norm2);                                                      // [T, F]
+  saved.gate_up =
+      gate_up_proj_.forward(post_attention_norm_.forward(saved.middle, saved.middle_rstd));
 }
 
 void DecoderLayer::restore(Recompute recompute, const LayerContext& context,
@@ -125,52 +130,36 @@ void DecoderLayer::restore(Recompute recompute, const LayerContext& context,
 at::Tensor DecoderLayer::backward_input(const at::Tensor& d_out, const LayerContext& context,
                                         const SavedLayer& saved, LayerDeltas& deltas) const {
   deltas.d_out = d_out;
-  SwiGluGradients glu = swiglu_gradients(saved, down_proj_.backward_input(d_out));  // [T, F]
-  deltas.d_norm2 = gate_proj_.backward_input(glu.d_gate);
-  up_proj_.add_backward_input(deltas.d_norm2, glu.d_up);
-  deltas.d_gate = std::move(glu.d_gate);
-  deltas.d_up = std::move(glu.d_up);
+  deltas.d_gate_up = backward_feed_forward(d_out, saved);
+  deltas.d_norm2 = gate_up_proj_.backward_input(deltas.d_gate_up);
   deltas.d_middle =
       post_attention_norm_.backward_input(saved.middle, saved.middle_rstd, deltas.d_norm2);
   deltas.d_middle.add_(d_out);
 
-  AttentionGradients heads =
-      attention_backward(context.kernel, context.layout, shape_, saved.q, saved.k, saved.v,
+  const Qkv heads = split_qkv(shape_, saved.qkv);
+  deltas.d_qkv =
+      attention_backward(context.kernel, context.layout, shape_, heads.q, heads.k, heads.v,
                          {.out = saved.attention_out, .lse = saved.attention_lse},
                          as_heads(o_proj_.backward_input(deltas.d_middle), shape_.num_heads,
                                   shape_.head_dim),  // [T, H, D]
-                         ring_of(context));
+                         ring_of(context))
+          .packed;
   {
     const OperationScope scope = elementwise("rotary", "backward");
-    rotate_back(heads.d_q, context.rotary);
-    rotate_back(heads.d_k, context.rotary);
+    rotate_back(queries_and_keys(deltas.d_qkv, shape_), context.rotary);
   }
-  deltas.d_q = as_rows(heads.d_q);
-  deltas.d_k = as_rows(heads.d_k);
-  deltas.d_v = as_rows(heads.d_v);
-  deltas.d_norm1 = q_proj_.backward_input(deltas.d_q);
-  k_proj_.add_backward_input(deltas.d_norm1, deltas.d_k);
-  v_proj_.add_backward_input(deltas.d_norm1, deltas.d_v);
+  deltas.d_norm1 = qkv_proj_.backward_input(deltas.d_qkv);
   return input_norm_.backward_input(saved.input, saved.input_rstd, deltas.d_norm1)
       .add_(deltas.d_middle);
 }
 
 void DecoderLayer::backward_weight(const SavedLayer& saved, const LayerDeltas& deltas) {
   down_proj_.backward_weight(swiglu(saved, "backward_weight"), deltas.d_out);
-  {
-    const at::Tensor norm2 =
-        post_attention_norm_.forward(saved.middle, saved.middle_rstd);  // [T, E]
-    gate_proj_.backward_weight(norm2, deltas.d_gate);
-    up_proj_.backward_weight(norm2, deltas.d_up);
-  }
+  gate_up_proj_.backward_weight(post_attention_norm_.forward(saved.middle, saved.middle_rstd),
+                                deltas.d_gate_up);
   post_attention_norm_.backward_weight(saved.middle, saved.middle_rstd, deltas.d_norm2);
   o_proj_.backward_weight(as_rows(saved.attention_out), deltas.d_middle);
-  {
-    const at::Tensor norm1 = input_norm_.forward(saved.input, saved.input_rstd);  // [T, E]
-    q_proj_.backward_weight(norm1, deltas.d_q);
-    k_proj_.backward_weight(norm1, deltas.d_k);
-    v_proj_.backward_weight(norm1, deltas.d_v);
-  }
+  qkv_proj_.backward_weight(input_norm_.forward(saved.input, saved.input_rstd), deltas.d_qkv);
   input_norm_.backward_weight(saved.input, saved.input_rstd, deltas.d_norm1);
 }
 

@@ -29,15 +29,12 @@ struct LayerContext {
 
 // Gradients of a layer's inner tensors: what backward_weight needs.
 struct LayerDeltas {
-  at::Tensor d_out;     // [T, E] of the layer's output
-  at::Tensor d_gate;    // [T, F]
-  at::Tensor d_up;      // [T, F]
-  at::Tensor d_norm2;   // [T, E] of the feed-forward's input
-  at::Tensor d_middle;  // [T, E] of the residual stream between the two halves
-  at::Tensor d_q;       // [T, H * D] before rotation
-  at::Tensor d_k;       // [T, K * D]
-  at::Tensor d_v;       // [T, K * D]
-  at::Tensor d_norm1;   // [T, E] of the attention's input
+  at::Tensor d_out;      // [T, E] of the layer's output
+  at::Tensor d_gate_up;  // [T, 2 F]
+  at::Tensor d_norm2;    // [T, E] of the feed-forward's input
+  at::Tensor d_middle;   // [T, E] of the residual stream between the two halves
+  at::Tensor d_qkv;      // [T, (H + 2 K) D] before rotation
+  at::Tensor d_norm1;    // [T, E] of the attention's input
 };
 
 class DecoderLayer {
@@ -62,8 +59,7 @@ class DecoderLayer {
   RingContext ring_of(const LayerContext& context) const;
   OperationScope elementwise(std::string_view name, std::string_view pass) const;
   at::Tensor swiglu(const SavedLayer& saved, std::string_view pass) const;  // [T, F]
-  // The memory of d_h [T, F] becomes d_gate.
-  SwiGluGradients swiglu_gradients(const SavedLayer& saved, at::Tensor d_h) const;
+  at::Tensor backward_feed_forward(const at::Tensor& d_out, const SavedLayer& saved) const;
   // From saved.input: q, k, v, attention's output.
   void run_attention(const LayerContext& context, SavedLayer& saved) const;
   // From saved.input and attention's output: middle, gate and up.
@@ -73,13 +69,10 @@ class DecoderLayer {
   OperationTrace* trace_;
   AttentionShape shape_;
   RmsNorm input_norm_;
-  Linear q_proj_;
-  Linear k_proj_;
-  Linear v_proj_;
+  Linear qkv_proj_;  // q_proj, k_proj and v_proj in one product
   Linear o_proj_;
   RmsNorm post_attention_norm_;
-  Linear gate_proj_;
-  Linear up_proj_;
+  Linear gate_up_proj_;  // gate_proj and up_proj in one product
   Linear down_proj_;
 };
 

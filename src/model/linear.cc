@@ -21,9 +21,9 @@ at::Tensor Linear::backward_input(const at::Tensor& d_y) const {
   return at::mm(d_y, weight_);
 }
 
-void Linear::add_backward_input(at::Tensor& d_x, const at::Tensor& d_y) const {
+void Linear::backward_input(const at::Tensor& d_y, at::Tensor d_x) const {
   const OperationScope scope = product(d_y, "backward_input");
-  d_x.addmm_(d_y, weight_);
+  at::mm_out(d_x, d_y, weight_);
 }
 
 void Linear::backward_weight(const at::Tensor& x, const at::Tensor& d_y) {

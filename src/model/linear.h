@@ -1,4 +1,4 @@
-// Linear: y = x W^T without bias, its two backward halves, and fused forms that add to what is
+// Linear: y = x W^T without bias, its two backward halves, and a fused form that adds to what is
 // there.
 //
 // The weight gradient is added straight into the flat gradient buffer, of which `gradient` is a
@@ -23,8 +23,9 @@ class Linear {
   at::Tensor add_forward(const at::Tensor& residual,
                          const at::Tensor& x) const;       // residual + y, [T, O]
   at::Tensor backward_input(const at::Tensor& d_y) const;  // d_y [T, O] -> d_x [T, I]
-  void add_backward_input(at::Tensor& d_x, const at::Tensor& d_y) const;  // d_x [T, I] += its share
-  void backward_weight(const at::Tensor& x, const at::Tensor& d_y);       // gradient += d_y^T x
+  // The same into d_x [T, I], whose rows may lie apart.
+  void backward_input(const at::Tensor& d_y, at::Tensor d_x) const;
+  void backward_weight(const at::Tensor& x, const at::Tensor& d_y);  // gradient += d_y^T x
 
  private:
   OperationScope product(const at::Tensor& rows, std::string_view pass) const;

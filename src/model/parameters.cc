@@ -85,6 +85,28 @@ at::Tensor ParameterSet::gradient(std::size_t index) const {
   return gradients_.narrow(0, info.offset, info.size).view(info.shape);
 }
 
+at::Tensor ParameterSet::stacked_value(std::size_t index, std::size_t count) const {
+  return stacked(values_, index, count);
+}
+
+at::Tensor ParameterSet::stacked_gradient(std::size_t index, std::size_t count) const {
+  return stacked(gradients_, index, count);
+}
+
+at::Tensor ParameterSet::stacked(const at::Tensor& flat, std::size_t index,
+                                 std::size_t count) const {
+  const ParameterInfo& first = infos_.at(index);
+  std::int64_t size = 0;
+  for (std::size_t i = index; i < index + count; ++i) {
+    const ParameterInfo& info = infos_.at(i);
+    WEFT_CHECK(info.shape.size() == 2 && info.shape.back() == first.shape.back(),
+               "{} cannot be stacked below {}: shapes [{}] and [{}]", info.name, first.name,
+               fmt::join(info.shape, ", "), fmt::join(first.shape, ", "));
+    size += info.size;
+  }
+  return flat.narrow(0, first.offset, size).view({-1, first.shape.back()});
+}
+
 void ParameterSet::zero_gradients() { gradients_.zero_(); }
 
 void ParameterSet::initialize(std::uint64_t seed) {

@@ -28,10 +28,14 @@ class ParameterSet {
   ParameterSet(const ModelConfig& config, at::ScalarType dtype);
 
   const std::vector<ParameterInfo>& infos() const { return infos_; }
-  std::size_t index_of(std::string_view name) const;         // InternalError when absent
-  at::Tensor value(std::size_t index) const;                 // view with the parameter's shape
-  at::Tensor gradient(std::size_t index) const;              // view, same shape
-  const at::Tensor& flat_values() const { return values_; }  // [P]
+  std::size_t index_of(std::string_view name) const;  // InternalError when absent
+  at::Tensor value(std::size_t index) const;          // view with the parameter's shape
+  at::Tensor gradient(std::size_t index) const;       // view, same shape
+  // `count` neighbours from `index` on, matrices of as many columns, as one matrix: their rows
+  // below each other. InternalError when they are not that.
+  at::Tensor stacked_value(std::size_t index, std::size_t count) const;
+  at::Tensor stacked_gradient(std::size_t index, std::size_t count) const;
+  const at::Tensor& flat_values() const { return values_; }        // [P]
   const at::Tensor& flat_gradients() const { return gradients_; }  // [P]
   std::int64_t size() const { return values_.numel(); }            // P, each element once
   void zero_gradients();
@@ -42,6 +46,8 @@ class ParameterSet {
   void initialize(std::uint64_t seed);
 
  private:
+  at::Tensor stacked(const at::Tensor& flat, std::size_t index, std::size_t count) const;
+
   std::vector<ParameterInfo> infos_;
   at::Tensor values_;     // [P]
   at::Tensor gradients_;  // [P]

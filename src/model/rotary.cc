@@ -7,7 +7,7 @@ namespace {
 
 // (a, b) -> (a cos - direction b sin, b cos + direction a sin), a and b being the halves of each
 // head.
-void turn(at::Tensor& heads, const RotaryTable& table, double direction) {
+void turn(const at::Tensor& heads, const RotaryTable& table, double direction) {
   const std::int64_t half = heads.size(-1) / 2;
   at::Tensor a = heads.narrow(-1, 0, half);     // [T, N, D/2]
   at::Tensor b = heads.narrow(-1, half, half);  // [T, N, D/2]
@@ -30,8 +30,8 @@ RotaryTable make_rotary_table(const at::Tensor& positions, std::int64_t head_dim
   return {.cos = angles.cos().to(dtype).unsqueeze(1), .sin = angles.sin().to(dtype).unsqueeze(1)};
 }
 
-void rotate(at::Tensor& heads, const RotaryTable& table) { turn(heads, table, 1); }
+void rotate(const at::Tensor& heads, const RotaryTable& table) { turn(heads, table, 1); }
 
-void rotate_back(at::Tensor& heads, const RotaryTable& table) { turn(heads, table, -1); }
+void rotate_back(const at::Tensor& heads, const RotaryTable& table) { turn(heads, table, -1); }
 
 }  // namespace weft

@@ -20,8 +20,8 @@ RotaryTable make_rotary_table(const at::Tensor& positions, std::int64_t head_dim
                               at::ScalarType dtype);
 
 // Turns heads [T, N, D] in place.
-void rotate(at::Tensor& heads, const RotaryTable& table);
+void rotate(const at::Tensor& heads, const RotaryTable& table);
 // Turns back: the transpose of rotate, hence also its backward.
-void rotate_back(at::Tensor& heads, const RotaryTable& table);
+void rotate_back(const at::Tensor& heads, const RotaryTable& table);
 
 }  // namespace weft

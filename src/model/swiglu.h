@@ -6,14 +6,14 @@
 
 namespace weft {
 
-struct SwiGluGradients {
-  at::Tensor d_gate;  // [T, F]
-  at::Tensor d_up;    // [T, F]
-};
+// A row's gate and up lie side by side in one tensor [T, 2 F], as one product makes them. Views:
+at::Tensor gate_of(const at::Tensor& gate_up);  // [T, F]
+at::Tensor up_of(const at::Tensor& gate_up);    // [T, F]
 
-// gate, up [T, F] -> h [T, F]
-at::Tensor swiglu_forward(const at::Tensor& gate, const at::Tensor& up);
-// The memory of d_h [T, F] becomes d_gate.
-SwiGluGradients swiglu_backward(const at::Tensor& gate, const at::Tensor& up, at::Tensor d_h);
+// gate_up [T, 2 F] -> h [T, F]
+at::Tensor swiglu_forward(const at::Tensor& gate_up);
+// On entry gate_of(d_gate_up) holds d_h [T, F] and the rest nothing; on return d_gate_up [T, 2 F]
+// is the gradient of gate_up.
+void swiglu_backward(const at::Tensor& gate_up, const at::Tensor& d_gate_up);
 
 }  // namespace weft

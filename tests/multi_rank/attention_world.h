@@ -105,17 +105,20 @@ inline void run_slice(World& world, const PlanSlice& slice, const AttentionKerne
     const auto output = [&](const at::Tensor& rows, at::Tensor SequenceTensors::* member) {
       world.scatter(slice, micro_batch, rows, member);
     };
-    const at::Tensor q = input(&SequenceTensors::q), k = input(&SequenceTensors::k);
-    const at::Tensor v = input(&SequenceTensors::v), d_out = input(&SequenceTensors::d_out);
+    const auto [packed, q, k, v] = split_qkv(
+        shape,
+        at::cat(
+            {input(&SequenceTensors::q), input(&SequenceTensors::k), input(&SequenceTensors::v)}, 1)
+            .flatten(1));
+    const at::Tensor d_out = input(&SequenceTensors::d_out);
     const RingContext ring{&comm, slice.step, 0};
     const AttentionResult result = attention_forward(kernel, layout, shape, q, k, v, ring);
-    const AttentionGradients gradients =
-        attention_backward(kernel, layout, shape, q, k, v, result, d_out, ring);
+    const Qkv gradients = attention_backward(kernel, layout, shape, q, k, v, result, d_out, ring);
     output(result.out, &SequenceTensors::out);
     output(result.lse.transpose(0, 1), &SequenceTensors::lse);
-    output(gradients.d_q, &SequenceTensors::d_q);
-    output(gradients.d_k, &SequenceTensors::d_k);
-    output(gradients.d_v, &SequenceTensors::d_v);
+    output(gradients.q, &SequenceTensors::d_q);
+    output(gradients.k, &SequenceTensors::d_k);
+    output(gradients.v, &SequenceTensors::d_v);
   }
 }
 

@@ -27,7 +27,7 @@ TEST_P(PackedAttention, EachSequenceOfAPackEqualsItsOwnDenseAttention) {
     const double tolerance = dtype == at::kFloat ? 2e-6 : 1e-13;
     const Pack pack(20, lengths, {4, 2, 24}, dtype);
     const AttentionResult result = pack.forward(*kernel_);
-    const AttentionGradients gradients = pack.backward(*kernel_, result);
+    const Qkv gradients = pack.backward(*kernel_, result);
     for (const PieceRows& piece : pack.layout.whole) {
       SCOPED_TRACE(fmt::format("{} tokens at row {}, seed 20", piece.range.size(), piece.row));
       const auto rows = [&](const at::Tensor& tensor) {
@@ -37,8 +37,8 @@ TEST_P(PackedAttention, EachSequenceOfAPackEqualsItsOwnDenseAttention) {
           dense_attention_gradients(rows(pack.q), rows(pack.k), rows(pack.v), rows(pack.d_out));
       EXPECT_LT(relative_error(result.lse.narrow(1, piece.row, piece.range.size()), dense.lse),
                 tolerance);
-      EXPECT_LT(largest_error(rows(result.out), rows(gradients.d_q), rows(gradients.d_k),
-                              rows(gradients.d_v), dense),
+      EXPECT_LT(largest_error(rows(result.out), rows(gradients.q), rows(gradients.k),
+                              rows(gradients.v), dense),
                 tolerance);
     }
   }
@@ -53,15 +53,35 @@ TEST_P(PackedAttention, DocumentBIsBitEqualWhateverDocumentAHolds) {
       tensor->narrow(0, 0, 70).copy_(random_tensor(99, tensor->narrow(0, 0, 70).sizes(), dtype));
     }
     const AttentionResult result = pack.forward(*kernel_), changed = other.forward(*kernel_);
-    const AttentionGradients gradients = pack.backward(*kernel_, result);
-    const AttentionGradients changed_gradients = other.backward(*kernel_, changed);
+    const Qkv gradients = pack.backward(*kernel_, result);
+    const Qkv changed_gradients = other.backward(*kernel_, changed);
     const auto of_b = [](const at::Tensor& tensor) { return tensor.narrow(0, 70, 90); };
     EXPECT_FALSE(at::equal(result.out, changed.out));
     EXPECT_TRUE(at::equal(of_b(result.out), of_b(changed.out)));
     EXPECT_TRUE(at::equal(result.lse.narrow(1, 70, 90), changed.lse.narrow(1, 70, 90)));
-    EXPECT_TRUE(at::equal(of_b(gradients.d_q), of_b(changed_gradients.d_q)));
-    EXPECT_TRUE(at::equal(of_b(gradients.d_k), of_b(changed_gradients.d_k)));
-    EXPECT_TRUE(at::equal(of_b(gradients.d_v), of_b(changed_gradients.d_v)));
+    EXPECT_TRUE(at::equal(of_b(gradients.q), of_b(changed_gradients.q)));
+    EXPECT_TRUE(at::equal(of_b(gradients.k), of_b(changed_gradients.k)));
+    EXPECT_TRUE(at::equal(of_b(gradients.v), of_b(changed_gradients.v)));
+  }
+}
+
+TEST_P(PackedAttention, RowsThatLieApartGiveTheSameBits) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble}) {
+    const Pack pack(35, {33, 1, 70}, {4, 2, 16}, dtype);
+    const at::Tensor rows = at::cat({pack.q, pack.k, pack.v}, 1).flatten(1);  // [T, (H + 2 K) D]
+    const Qkv heads = split_qkv(pack.shape, rows);
+    Pack apart = pack;
+    apart.q = heads.q;
+    apart.k = heads.k;
+    apart.v = heads.v;
+    const AttentionResult result = pack.forward(*kernel_), other = apart.forward(*kernel_);
+    EXPECT_TRUE(at::equal(result.out, other.out));
+    EXPECT_TRUE(at::equal(result.lse, other.lse));
+    EXPECT_TRUE(other.out.is_contiguous());
+    const Qkv gradients = apart.backward(*kernel_, other);
+    EXPECT_TRUE(at::equal(gradients.packed, pack.backward(*kernel_, result).packed));
+    EXPECT_TRUE(at::equal(gradients.packed,
+                          at::cat({gradients.q, gradients.k, gradients.v}, 1).flatten(1)));
   }
 }
 
@@ -80,7 +100,7 @@ TEST_P(PackedAttention, MicroBatchOfNoRowsIsLegal) {
   const AttentionResult result = pack.forward(*kernel_);
   EXPECT_EQ(result.out.sizes(), (std::vector<std::int64_t>{0, 2, 4}));
   EXPECT_EQ(result.lse.sizes(), (std::vector<std::int64_t>{2, 0}));
-  EXPECT_EQ(pack.backward(*kernel_, result).d_k.numel(), 0);
+  EXPECT_EQ(pack.backward(*kernel_, result).k.numel(), 0);
 }
 
 template <class ErrorType>
@@ -106,7 +126,7 @@ TEST(AttentionChecks, WrongShapesDtypesAndStridesAreNamed) {
   expect_refused<InternalError>(short_rows, "k must be [11, 2, 8], got [10, 2, 8]");
   Pack strided = good;
   strided.q = at::cat({good.q, good.q}, 2).narrow(2, 0, 8);
-  expect_refused<InternalError>(strided, "q [11, 4, 8] must be contiguous");
+  expect_refused<InternalError>(strided, "q [11, 4, 8] must have contiguous rows");
   Pack uneven = good;
   uneven.shape.num_kv_heads = 3;
   expect_refused<UserError>(uneven, "4 heads, 3 key/value heads");

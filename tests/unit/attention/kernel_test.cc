@@ -48,10 +48,10 @@ struct PairTensors {
         d_v(at::zeros_like(v)) {}
 
   static PackedRows<const T> read(const at::Tensor& rows) {
-    return {rows.data_ptr<T>(), rows.size(1), rows.size(2)};
+    return {rows.data_ptr<T>(), rows.size(1), rows.size(2), rows.stride(0)};
   }
   static PackedRows<T> write(const at::Tensor& rows) {
-    return {rows.data_ptr<T>(), rows.size(1), rows.size(2)};
+    return {rows.data_ptr<T>(), rows.size(1), rows.size(2), rows.stride(0)};
   }
 
   // Queries `q_rows` against keys `k_rows`; the tensors hold positions from q_begin and k_begin on.

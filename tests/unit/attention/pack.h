@@ -35,7 +35,7 @@ struct Pack {
   AttentionResult forward(const AttentionKernel& kernel) const {
     return attention_forward(kernel, layout, shape, q, k, v, {});
   }
-  AttentionGradients backward(const AttentionKernel& kernel, const AttentionResult& result) const {
+  Qkv backward(const AttentionKernel& kernel, const AttentionResult& result) const {
     return attention_backward(kernel, layout, shape, q, k, v, result, d_out, {});
   }
 };

@@ -14,7 +14,7 @@ namespace {
 
 struct Outcome {
   AttentionResult result;
-  AttentionGradients gradients;
+  Qkv gradients;
 };
 
 Outcome compute(const Pack& pack, const AttentionKernel& kernel) {
@@ -33,8 +33,8 @@ void expect_equals_dense(const Pack& pack, double tolerance) {
         dense_attention_gradients(rows(pack.q), rows(pack.k), rows(pack.v), rows(pack.d_out));
     const at::Tensor lse = outcome.result.lse.narrow(1, piece.row, piece.range.size());
     EXPECT_LT(relative_error(lse, dense.lse), tolerance);
-    EXPECT_LT(largest_error(rows(outcome.result.out), rows(outcome.gradients.d_q),
-                            rows(outcome.gradients.d_k), rows(outcome.gradients.d_v), dense),
+    EXPECT_LT(largest_error(rows(outcome.result.out), rows(outcome.gradients.q),
+                            rows(outcome.gradients.k), rows(outcome.gradients.v), dense),
               tolerance);
   }
 }
@@ -63,9 +63,9 @@ TEST(SimdLevels, EachEqualsDenseAttention) {
 void expect_same_bits(const Outcome& a, const Outcome& b) {
   EXPECT_TRUE(at::equal(a.result.out, b.result.out));
   EXPECT_TRUE(at::equal(a.result.lse, b.result.lse));
-  EXPECT_TRUE(at::equal(a.gradients.d_q, b.gradients.d_q));
-  EXPECT_TRUE(at::equal(a.gradients.d_k, b.gradients.d_k));
-  EXPECT_TRUE(at::equal(a.gradients.d_v, b.gradients.d_v));
+  EXPECT_TRUE(at::equal(a.gradients.q, b.gradients.q));
+  EXPECT_TRUE(at::equal(a.gradients.k, b.gradients.k));
+  EXPECT_TRUE(at::equal(a.gradients.v, b.gradients.v));
 }
 
 // One key head and many blocks: all threads add to the gradients of the same keys.

@@ -96,6 +96,23 @@ TEST(ParameterSet, ValuesAndGradientsAreViewsOfTheFlatBuffers) {
   EXPECT_THROW(parameters.index_of("model.layers.2.self_attn.k_proj.weight"), InternalError);
 }
 
+TEST(ParameterSet, NeighboursStackIntoOneMatrix) {
+  const ParameterSet parameters(tiny_config(2, false), at::kDouble);
+  parameters.flat_values().copy_(at::arange(parameters.size(), at::kDouble));
+  const auto index = [&](const char* name) {
+    return parameters.index_of(fmt::format("model.layers.1.{}.weight", name));
+  };
+  const auto value = [&](const char* name) { return parameters.value(index(name)); };
+  EXPECT_TRUE(parameters.stacked_value(index("self_attn.q_proj"), 3)
+                  .equal(at::cat({value("self_attn.q_proj"), value("self_attn.k_proj"),
+                                  value("self_attn.v_proj")})));
+  parameters.stacked_gradient(index("mlp.gate_proj"), 2).fill_(4);
+  EXPECT_TRUE((parameters.gradient(index("mlp.up_proj")) == 4).all().item<bool>());
+  EXPECT_TRUE((parameters.gradient(index("mlp.down_proj")) == 0).all().item<bool>());
+  EXPECT_THROW(parameters.stacked_value(index("mlp.up_proj"), 2), InternalError);  // other width
+  EXPECT_THROW(parameters.stacked_value(index("self_attn.v_proj"), 3), InternalError);  // a norm
+}
+
 TEST(ParameterSet, OnlyMatricesDecay) {
   const ParameterSet parameters(tiny_config(2, false), at::kFloat);
   for (const ParameterInfo& info : parameters.infos()) {

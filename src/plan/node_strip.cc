@@ -26,6 +26,13 @@ NodeStrip::NodeStrip(const StripInput& input) {
     if (r % input.ranks_per_node == 0) nodes_.emplace_back();
     nodes_.back().emplace_back(0, input.first_rank + r);
   }
+  free_ranks_.emplace(0, static_cast<std::size_t>(input.num_ranks));
+  free_at_.assign(nodes_.front().size(), std::vector<std::int64_t>(nodes_.size(), kNever));
+  for (std::size_t n = 0; n < nodes_.size(); ++n) index_node(n);
+}
+
+void NodeStrip::index_node(std::size_t node) {
+  for (std::size_t i = 0; i < nodes_[node].size(); ++i) free_at_[i][node] = nodes_[node][i].first;
 }
 
 std::size_t NodeStrip::free_by(const Node& node, std::int64_t limit) {
@@ -35,29 +42,22 @@ std::size_t NodeStrip::free_by(const Node& node, std::int64_t limit) {
 }
 
 std::int64_t NodeStrip::free_in_node(std::size_t degree) const {
-  std::int64_t first = kNever;
-  for (const Node& node : nodes_) {
-    if (node.size() >= degree) first = std::min(first, node[degree - 1].first);
-  }
-  return first;
+  if (degree > free_at_.size()) return kNever;
+  return *std::min_element(free_at_[degree - 1].begin(), free_at_[degree - 1].end());
 }
 
 std::int64_t NodeStrip::free_anywhere(std::size_t degree) const {
-  std::vector<std::int64_t> times;
-  for (const Node& node : nodes_) {
-    for (const RankLoad& load : node) times.push_back(load.first);
-  }
-  const auto last = times.begin() + static_cast<std::ptrdiff_t>(degree) - 1;
-  std::nth_element(times.begin(), last, times.end());
-  return *last;
+  auto by = free_ranks_.begin();
+  for (std::size_t free = by->second; free < degree; free += by->second) ++by;
+  return by->first;
 }
 
 bool NodeStrip::choose_node(std::size_t degree, std::int64_t limit) {
   parts_.clear();
   std::tuple<std::int64_t, std::size_t, std::int64_t> least;  // waited, free besides, start
   for (std::size_t n = 0; n < nodes_.size(); ++n) {
+    if (free_at_[degree - 1][n] > limit) continue;
     const Node& node = nodes_[n];
-    if (node.size() < degree || node[degree - 1].first > limit) continue;
     const std::size_t free = free_by(node, limit);
     const std::int64_t start = node[free - 1].first;
     std::int64_t waited = 0;
@@ -81,8 +81,8 @@ void NodeStrip::choose_parts(std::size_t degree, std::int64_t limit) {
   };
   std::vector<FreeNode> free;
   for (std::size_t n = 0; n < nodes_.size(); ++n) {
+    if (free_at_.front()[n] > limit) continue;
     const std::size_t count = free_by(nodes_[n], limit);
-    if (count == 0) continue;
     free.push_back({.node = n,
                     .free = count,
                     .since = nodes_[n][count - 1].first,
@@ -124,6 +124,10 @@ std::vector<RankLoad> NodeStrip::take_parts(std::int64_t limit) {
     const auto end = node.begin() + static_cast<std::ptrdiff_t>(free_by(node, limit));
     const auto begin = end - static_cast<std::ptrdiff_t>(part.count);
     taken.insert(taken.end(), begin, end);
+    for (auto load = begin; load != end; ++load) {
+      const auto by = free_ranks_.find(load->first);
+      if (--by->second == 0) free_ranks_.erase(by);
+    }
     node.erase(begin, end);
   }
   return taken;
@@ -138,7 +142,9 @@ void NodeStrip::put_back(std::span<const std::int32_t> ranks, std::int64_t free_
         [](std::int64_t value, const RankLoad& load) { return value < load.first; });
     for (std::size_t i = 0; i < part.count; ++i)
       place = node.insert(place, {free_at, ranks[next++]});
+    index_node(part.node);
   }
+  free_ranks_[free_at] += ranks.size();
 }
 
 StripGroup NodeStrip::place(const GangTask& task, std::int64_t planned_start, std::int32_t group,

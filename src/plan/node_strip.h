@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -48,6 +49,7 @@ class NodeStrip {
   std::vector<RankLoad> take_parts(std::int64_t limit);  // part by part
   // `ranks`: those that were taken, in that order.
   void put_back(std::span<const std::int32_t> ranks, std::int64_t free_at);
+  void index_node(std::size_t node);
   // Places among the ranks of the node that are free by `limit`; 0 without one.
   static std::size_t free_by(const Node& node, std::int64_t limit);
   // In one node by the limit; false when none has so many free ranks.
@@ -57,7 +59,11 @@ class NodeStrip {
   std::int64_t free_anywhere(std::size_t degree) const;  // first time
 
   std::vector<Node> nodes_;
-  std::vector<Part> parts_;  // chosen
+  // [i][node]: when ranks 0 to i of the node are free, kNever where it has no rank i. A group asks
+  // all nodes, so what it asks for lies side by side.
+  std::vector<std::vector<std::int64_t>> free_at_;
+  std::map<std::int64_t, std::size_t> free_ranks_;  // ranks of all nodes by when they are free
+  std::vector<Part> parts_;                         // chosen
 };
 
 }  // namespace weft

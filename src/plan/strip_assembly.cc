@@ -45,6 +45,7 @@ class StripPart {
   void add_groups(const StripInput& input, const StripSchedule& schedule);
   void add_pack(const StripSchedule& schedule, std::uint32_t pack_idx);
   void add_member(const StripSchedule& schedule, std::int32_t rank, Member member);
+  static void add_whole(const StripSchedule& schedule, const StripPack& pack, MicroBatch& to);
   Group& group_of(std::size_t group) {
     return plan_.groups[static_cast<std::size_t>(place_.first_group) + group];
   }
@@ -157,12 +158,16 @@ void StripPart::add_pack(const StripSchedule& schedule, std::uint32_t pack_idx) 
   MicroBatch& micro_batch = plan_.ranks[static_cast<std::size_t>(pack.rank)].emplace_back();
   micro_batch.slot_idx = pack_slot_[pack_idx];
   micro_batch.pieces.reserve(static_cast<std::size_t>(pack.num_sequences));
+  add_whole(schedule, pack, micro_batch);
+}
+
+void StripPart::add_whole(const StripSchedule& schedule, const StripPack& pack, MicroBatch& to) {
   for (std::int32_t at = pack.first; at >= 0;) {
     const PackRun& run = schedule.runs[static_cast<std::size_t>(at)];
     for (std::int32_t i = 0; i < run.sequences.count; ++i) {
-      micro_batch.pieces.push_back({.sequence_idx = run.sequences.first + i,
-                                    .group_idx = kNoGroup,
-                                    .range = {0, run.tokens.value()}});
+      to.pieces.push_back({.sequence_idx = run.sequences.first + i,
+                           .group_idx = kNoGroup,
+                           .range = {0, run.tokens.value()}});
     }
     at = run.next;
   }
@@ -173,8 +178,13 @@ void StripPart::add_member(const StripSchedule& schedule, std::int32_t rank, Mem
   const Group& group = group_of(member.group);
   MicroBatch& micro_batch = plan_.ranks[static_cast<std::size_t>(rank)].emplace_back();
   micro_batch.slot_idx = group.slot_idx;
-  micro_batch.pieces.reserve(2);
   const StripGroup& placed = schedule.groups[member.group];
+  const StripPack none;
+  const StripPack& beside =
+      placed.first_beside < 0
+          ? none
+          : schedule.beside[static_cast<std::size_t>(placed.first_beside) + member.position];
+  micro_batch.pieces.reserve(2 + static_cast<std::size_t>(beside.num_sequences));
   const auto ranges = placed.cut.empty()
                           ? cuts_[member.group].ranges(static_cast<std::int32_t>(member.position))
                           : placed.cut[member.position];
@@ -183,6 +193,7 @@ void StripPart::add_member(const StripSchedule& schedule, std::int32_t rank, Mem
     micro_batch.pieces.push_back(
         {.sequence_idx = group.sequence_idx, .group_idx = group_idx, .range = range});
   }
+  add_whole(schedule, beside, micro_batch);
 }
 
 }  // namespace

@@ -38,6 +38,7 @@ class StripScheduler {
         tasks_(input.tasks) {}
 
   void run() {
+    if (filler_.fixed_cost_is_large()) fill_beside();
     choose_order();
     place_all();
     if (has_places_) {
@@ -49,6 +50,15 @@ class StripScheduler {
   }
 
  private:
+  void fill_beside() {
+    for (GangTask& task : tasks_) {
+      const std::int64_t longer = filler_.fill_beside(task);
+      task.duration += longer;
+      task.between += longer;
+    }
+    std::stable_sort(tasks_.begin(), tasks_.end(),
+                     [](const GangTask& a, const GangTask& b) { return a.duration > b.duration; });
+  }
   double area_of(const GangTask& task) const {
     return static_cast<double>(task.degree) * static_cast<double>(task.duration);
   }
@@ -175,6 +185,7 @@ class StripScheduler {
     for (const std::uint32_t task_idx : order) {
       const auto group = static_cast<std::int32_t>(result_.groups.size());
       result_.groups.push_back(strip.place(tasks_[task_idx], starts_[task_idx], group, gaps_));
+      result_.groups.back().first_beside = tasks_[task_idx].first_beside;
     }
     ends_ = strip.ends();
   }
@@ -192,7 +203,8 @@ class StripScheduler {
       result_.groups.push_back({.sequence_idx = task.sequence_idx,
                                 .start = start,
                                 .ranks = take_free(task.degree, start, group),
-                                .cut = {}});
+                                .cut = {},
+                                .first_beside = task.first_beside});
       running.emplace(start + task.duration, group);
     }
     for (; !running.empty(); running.pop())
@@ -239,6 +251,7 @@ void schedule_strip(const StripInput& input, const CostModel& cost, const Cluste
                     Tokens capacity, std::int64_t goal, StripSchedule& result) {
   result.groups.clear();
   result.packs.clear();
+  result.beside.clear();
   result.runs.clear();
   result.makespan = 0;
   StripScheduler(input, cost, cluster, capacity, goal, result).run();

@@ -5,7 +5,9 @@
 // in front of groups placed before; then ranks are given out in order of start, those that became
 // free last first, so that few and short gaps remain, or by node_strip.h where hops inside a node
 // are cheaper. Whole sequences then fill the gaps, longest first, and rise on all ranks to one
-// level. Work on every step is bounded by counts, so a plan does not depend on the machine.
+// level. Where a micro-batch has a large fixed cost, whole sequences first fill what the
+// micro-batches of groups leave of the capacity, on all members alike. Work on every step is
+// bounded by counts, so a plan does not depend on the machine.
 #pragma once
 
 #include <array>
@@ -23,8 +25,9 @@ namespace weft {
 struct GangTask {
   std::int32_t sequence_idx = 0;
   std::int32_t degree = 2;
-  std::int64_t duration = 0;  // at its best place
-  std::int64_t between = 0;   // on ranks of several nodes; used where places matter
+  std::int64_t duration = 0;       // at its best place
+  std::int64_t between = 0;        // on ranks of several nodes; used where places matter
+  std::int32_t first_beside = -1;  // as of StripGroup
 };
 
 // Whole sequences of one length, neighbours in canonical order.
@@ -45,13 +48,15 @@ struct StripGroup {
   std::vector<RankInterval> ranks;  // ascending
   // Of each member, in rank order, the second one may be empty; none at all: the zigzag cut.
   std::vector<std::array<TokenRange, 2>> cut;
+  // Into StripSchedule::beside, of the first member in ring order, the others follow; -1: none.
+  std::int32_t first_beside = -1;
 };
 
 // Whole sequences that one rank runs as one micro-batch before its group `before_group`, or after
 // all.
 struct StripPack {
-  std::int32_t rank = 0;
-  std::int32_t before_group = 0;
+  std::int32_t rank = 0;          // not used beside a group
+  std::int32_t before_group = 0;  // not used beside a group
   std::int32_t num_sequences = 0;
   Tokens room;              // that is left
   std::int32_t first = -1;  // into StripSchedule::runs; the others follow through `next`
@@ -68,6 +73,7 @@ struct PackRun {
 struct StripSchedule {
   std::vector<StripGroup> groups;  // ascending start
   std::vector<StripPack> packs;    // those of a rank before one group in running order
+  std::vector<StripPack> beside;   // in the micro-batches of groups, by first_beside
   std::vector<PackRun> runs;
   std::int64_t makespan = 0;  // as planned; evaluate() is the judge
 };

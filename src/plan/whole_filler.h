@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "plan/strip_schedule.h"
@@ -32,6 +33,11 @@ class WholeFiller {
   // Time that what is left takes at speed 1, with its fixed costs in full micro-batches.
   double left_area() const;
   void fill_gap(const RankGap& gap);
+  // Whether a micro-batch less is worth the unevenness of what lies beside a group.
+  bool fixed_cost_is_large() const;
+  // Puts whole sequences beside the members of a group, as much on each, and names them in the
+  // task. Returns by how many ns they make the group longer. REQUIRES: ranks that are all alike.
+  std::int64_t fill_beside(GangTask& task);
   // Places all that is left after the groups. `ends`: every rank once, in any order.
   void level(std::vector<RankEnd> ends);
 
@@ -47,8 +53,10 @@ class WholeFiller {
   void raise(double area, std::int64_t margin, std::vector<RankEnd>& ends,
              std::vector<std::int32_t>& packs);
   void deal_out(std::vector<RankEnd> ends, std::vector<std::int32_t> packs);
+  std::int64_t fill_alike(std::span<StripPack> packs);  // returns the longest, ns
   std::int32_t open_pack(std::int32_t rank, std::int32_t before_group);
   void put(std::int32_t pack, std::size_t length, std::int32_t count);
+  void put(StripPack& into, std::size_t length, std::int32_t count);
   std::int64_t water_level(double area, const std::vector<RankEnd>& ends) const;
   double speed_of(std::int32_t rank) const;
   Tokens capacity_of(std::int32_t rank) const;
@@ -56,7 +64,9 @@ class WholeFiller {
   const StripInput& input_;
   const ClusterSpec& cluster_;
   Tokens capacity_;
+  double fixed_share_;  // of a micro-batch, against the linear work of a full one
   WholePool pool_;
+  Tokens beside_limit_;  // the tokens that stay for gaps and ends
   StripSchedule& result_;
 };
 

@@ -200,6 +200,92 @@ TEST(WholeFiller, RanksThatEndUnequallyRiseToOneLevelFromManySequencesOrFew) {
   }
 }
 
+// One sequence of `tokens` on `degree` ranks, the others whole.
+struct Beside {
+  StripInput input;
+  StripSchedule schedule;
+  GangTask task;
+  std::int64_t longer = 0;
+};
+
+Beside fill_beside(const PlanRequest& request, std::int32_t degree) {
+  Beside result;
+  result.input.sequences = request.sequences;
+  result.input.whole = whole_runs(request.sequences, 1);
+  result.input.num_ranks = request.cluster.num_ranks;
+  result.task = {.sequence_idx = 0, .degree = degree, .duration = 5};
+  WholeFiller filler(result.input, request.cost, request.cluster, request.options.capacity,
+                     result.schedule);
+  result.longer = filler.fill_beside(result.task);
+  return result;
+}
+
+TEST(WholeFiller, MembersOfAGroupAreFilledAlike) {
+  auto drawn = testing::draw_lengths(testing::kGithubShares, Tokens(400'000), Tokens(2048), 5);
+  drawn.push_back({.id = 1 << 20, .tokens = Tokens(20'000), .num_targets = 19'999});
+  PlanRequest request = request_of("hdp", std::move(drawn), 8, 8192);
+  sort_canonically(request.sequences);
+  const Beside beside = fill_beside(request, 3);
+  ASSERT_EQ(beside.task.first_beside, 0);
+  ASSERT_EQ(beside.schedule.beside.size(), 3u);
+  EXPECT_TRUE(beside.schedule.packs.empty());
+  const WholePool times(request.sequences, beside.input.whole, request.cost, Tokens(8192));
+  CostModel without = request.cost;
+  without.fixed_ns = 0;
+  std::vector<std::int64_t> ns;
+  for (const StripPack& pack : beside.schedule.beside) {
+    Tokens tokens;
+    ns.push_back(0);
+    for (std::int32_t at = pack.first; at >= 0;
+         at = beside.schedule.runs[static_cast<std::size_t>(at)].next) {
+      const PackRun& run = beside.schedule.runs[static_cast<std::size_t>(at)];
+      tokens += run.tokens * run.sequences.count;
+      ns.back() += sequence_time(without, run.tokens, 1, 1.0).value() * run.sequences.count;
+    }
+    EXPECT_EQ(tokens + pack.room, Tokens(8192 - 6667));  // 20,000 / 3, rounded up
+    EXPECT_LT(pack.room, Tokens(8192 / 128));
+  }
+  const auto [least, most] = std::minmax_element(ns.begin(), ns.end());
+  EXPECT_EQ(beside.longer, *most);
+  EXPECT_LT(*most, 1.05 * static_cast<double>(*least));
+}
+
+TEST(WholeFiller, NothingGoesBesideAFullGroupNorWhenEndsWouldHaveTooLittle) {
+  auto drawn = testing::draw_lengths(testing::kGithubShares, Tokens(400'000), Tokens(2048), 5);
+  drawn.push_back({.id = 1 << 20, .tokens = Tokens(3 * 8192 - 300), .num_targets = 3 * 8192 - 301});
+  PlanRequest full = request_of("hdp", std::move(drawn), 8, 8192);
+  sort_canonically(full.sequences);
+  EXPECT_EQ(fill_beside(full, 3).task.first_beside, -1);
+  EXPECT_EQ(fill_beside(full, 3).longer, 0);
+  PlanRequest few = request_of("hdp", sequences_of({20'000, 900, 800, 700, 600}), 8, 8192);
+  EXPECT_EQ(fill_beside(few, 3).task.first_beside, -1);
+  EXPECT_EQ(fill_beside(few, 3).longer, 0);
+}
+
+TEST(WholeFiller, LargeFixedCostsAreNotPaidForMicroBatchesThatAreHalfEmpty) {
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    auto drawn =
+        testing::draw_lengths(testing::kGithubShares, Tokens(8 << 20), Tokens(256 << 10), seed);
+    PlanRequest request = request_of("hdp", std::move(drawn), 128, 8192);
+    request.cost.fixed_ns *= 10;
+    const StepPlan plan = make_plan(request);
+    std::int64_t num_micro_batches = 0;
+    bool is_mixed = false;
+    for (const auto& micro_batches : plan.ranks) {
+      num_micro_batches += static_cast<std::int64_t>(micro_batches.size());
+      for (const MicroBatch& m : micro_batches) {
+        const auto is_whole = [](const Piece& piece) { return piece.group_idx == kNoGroup; };
+        const auto whole = std::count_if(m.pieces.begin(), m.pieces.end(), is_whole);
+        is_mixed = is_mixed || (whole > 0 && whole < std::ssize(m.pieces));
+      }
+    }
+    EXPECT_TRUE(is_mixed) << "seed " << seed;
+    EXPECT_LT(plan.gap(), 0.018) << "seed " << seed;
+    // Each rank may end with one that is not full.
+    EXPECT_LE(num_micro_batches, (8 << 20) / 8192 + 128) << "seed " << seed;
+  }
+}
+
 TEST(WholeFiller, ALengthOfManySequencesIsTakenAtOnce) {
   const PlanRequest request =
       request_of("hdp", sequences_of(std::vector<std::int64_t>(6400, 100)), 4, 1000);

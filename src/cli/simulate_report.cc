@@ -40,8 +40,11 @@ void print_head(const CaseOutlook& outlook) {
   fmt::print("model      {}: {:.1f} B parameters ({:.1f} B active), {} layers\n",
              scenario.model.name, num_parameters(scenario.model) / 1e9,
              num_active_parameters(scenario.model) / 1e9, scenario.model.num_layers);
-  fmt::print("cluster    {}: {} devices as {} ranks x {} tensor x {} pipeline\n",
-             scenario.cluster.name, mesh.num_devices(), mesh.num_ranks, mesh.tensor, mesh.pipeline);
+  fmt::print("cluster    {}: {} devices as {} ranks x {} tensor x {} pipeline{}\n",
+             scenario.cluster.name, mesh.num_devices(), mesh.num_ranks, mesh.tensor, mesh.pipeline,
+             scenario.setup.virtual_stages > 1
+                 ? fmt::format(", {} virtual stages a device", scenario.setup.virtual_stages)
+                 : "");
   fmt::print("step       {} sequences, {} tokens, longest {}\n", outlook.num_sequences,
              outlook.num_tokens, outlook.longest);
   fmt::print(
@@ -85,6 +88,13 @@ std::string row_of(const StrategyOutlook& outlook) {
 std::string row_titles() {
   return fmt::format("{:<14} {:>9} {:>11} {:>6} {:>9}{} {:>9} {:>8}", "strategy", "step s",
                      "tokens/s", "MFU %", "GPU-h/B", split_titles(), "NIC GB", "peak GB");
+}
+
+// A device's layers can be cut into more chunks than they are.
+bool can_interleave_more(const Scenario& scenario) {
+  const std::int64_t stages = scenario.setup.mesh.pipeline;
+  return stages > 1 && scenario.model.num_layers % stages == 0 &&
+         scenario.model.num_layers / stages > scenario.setup.virtual_stages;
 }
 
 void advise_on_memory(const CaseOutlook& outlook, std::vector<std::string>& lines) {
@@ -170,9 +180,12 @@ std::vector<std::string> advice(const CaseOutlook& outlook) {
   }
   if (split.pipeline_bubble > kWorthSaying) {
     lines.push_back(
-        fmt::format("{:.0f} % of the time is pipeline bubble: more micro-batches a "
-                    "rank, or fewer stages",
-                    100 * split.pipeline_bubble));
+        fmt::format("{:.0f} % of the time is pipeline bubble: more micro-batches a rank, {}",
+                    100 * split.pipeline_bubble,
+                    can_interleave_more(outlook.input.scenario)
+                        ? fmt::format("fewer stages, or more --virtual-stages (now {})",
+                                      outlook.input.scenario.setup.virtual_stages)
+                        : "or fewer stages"));
   }
   if (split.reduction > kWorthSaying) {
     lines.push_back(
@@ -201,6 +214,7 @@ std::string case_json(const CaseOutlook& outlook) {
   json["ranks"] = scenario.setup.mesh.num_ranks;
   json["tp"] = scenario.setup.mesh.tensor;
   json["pp"] = scenario.setup.mesh.pipeline;
+  if (scenario.setup.virtual_stages > 1) json["virtual_stages"] = scenario.setup.virtual_stages;
   json["capacity"] = outlook.input.capacity.value();
   json["largest_capacity"] = outlook.input.largest_capacity.value();
   json["tokens"] = outlook.num_tokens;

@@ -87,7 +87,7 @@ void simulate_sweep(const SimulateFlags& flags, const OutputFlags& output) {
       if (output.is_csv) {
         fmt::print("{}\n", outlook_csv(point.values, strategy));
       } else {
-        fmt::print("{}\n", sweep_row(point.values, strategy));
+        fmt::print("{}\n", sweep_row(keys, point.values, strategy));
         break;  // the best of them
       }
     }

@@ -71,9 +71,18 @@ std::string split_titles() {
   return text;
 }
 
-std::string joined(const std::vector<std::string>& values, const char* format_width) {
+std::string joined(const std::vector<std::string>& values) {
   std::string text;
-  for (const std::string& value : values) text += fmt::format(fmt::runtime(format_width), value);
+  for (const std::string& value : values) text += value + ",";
+  return text;
+}
+
+// Columns as wide as their keys.
+std::string padded(const std::vector<std::string>& keys, const std::vector<std::string>& values) {
+  constexpr std::size_t kLeast = 12;
+  std::string text;
+  for (std::size_t i = 0; i < keys.size(); ++i)
+    text += fmt::format("{:<{}} ", values[i], std::max(kLeast, keys[i].size()));
   return text;
 }
 
@@ -229,7 +238,7 @@ std::string case_json(const CaseOutlook& outlook) {
 }
 
 std::string outlook_csv_header(const std::vector<std::string>& sweep_keys) {
-  std::string text = joined(sweep_keys, "{},");
+  std::string text = joined(sweep_keys);
   text += "strategy,step_s,tokens_per_second,mfu,device_hours_per_billion_tokens";
   for (const ShareName& share : kShareNames) text += fmt::format(",{}", share.key);
   for (const SentName& sent : kSentNames) text += fmt::format(",{}_bytes", sent.key);
@@ -238,7 +247,7 @@ std::string outlook_csv_header(const std::vector<std::string>& sweep_keys) {
 
 std::string outlook_csv(const std::vector<std::string>& sweep_values,
                         const StrategyOutlook& outlook) {
-  std::string text = joined(sweep_values, "{},");
+  std::string text = joined(sweep_values);
   text +=
       fmt::format("{},{:.6f},{:.1f},{:.5f},{:.3f}", outlook.strategy, outlook.step_s,
                   outlook.tokens_per_second, outlook.mfu, outlook.device_hours_per_billion_tokens);
@@ -250,12 +259,13 @@ std::string outlook_csv(const std::vector<std::string>& sweep_values,
 }
 
 std::string sweep_header(const std::vector<std::string>& sweep_keys) {
-  return joined(sweep_keys, "{:<12} ") + row_titles();
+  return padded(sweep_keys, sweep_keys) + row_titles();
 }
 
-std::string sweep_row(const std::vector<std::string>& sweep_values,
+std::string sweep_row(const std::vector<std::string>& sweep_keys,
+                      const std::vector<std::string>& sweep_values,
                       const StrategyOutlook& outlook) {
-  return joined(sweep_values, "{:<12} ") + row_of(outlook);
+  return padded(sweep_keys, sweep_values) + row_of(outlook);
 }
 
 }  // namespace weft

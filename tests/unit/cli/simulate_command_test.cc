@@ -148,6 +148,8 @@ TEST_F(SimulateCommandTest, VirtualStagesShortenTheBubbleAndStandInEveryOutput) 
   EXPECT_LT(two["largest_capacity"], one["largest_capacity"]);
   EXPECT_THAT(run(with({"--virtual-stages", "2"})), HasSubstr("4 pipeline, 2 virtual stages"));
 
+  const std::string rows = run(with({"--sweep", "virtual_stages=4", "--strategy", "pow2"}));
+  EXPECT_EQ(rows.find("strategy"), rows.find("pow2") - rows.find('\n') - 1) << "columns line up";
   const std::string csv = run(with({"--sweep", "virtual_stages=1,2,4", "--csv"}));
   EXPECT_THAT(csv, HasSubstr("virtual_stages,strategy,step_s"));
   EXPECT_THAT(csv, HasSubstr("\n4,"));

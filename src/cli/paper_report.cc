@@ -40,8 +40,10 @@ std::vector<std::string> assumptions_of(const PaperRunOptions& options) {
       "backward 2.5 times the forward; nothing recomputed or offloaded",
       fmt::format("expert matrices at {} of the rate of dense ones", setup.mixture_share),
       "12,288 devices for \"> 12K\"",
-      "naive HDP: sequences in the order of the batch, then packs, on the next ranks round the "
-      "axis"};
+      "naive HDP: sequences in the order of the batch on the next ranks, time step by time step "
+      "(Fig. 8), then packs where ranks are left",
+      fmt::format("pipelines of all strategies: interleaved 1F1B, as MegaScale, {} chunks a device",
+                  kPaperVirtualStages)};
 }
 
 PaperResult predict(std::int64_t num_steps) {

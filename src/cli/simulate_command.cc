@@ -87,7 +87,7 @@ void simulate_sweep(const SimulateFlags& flags, const OutputFlags& output) {
       if (output.is_csv) {
         fmt::print("{}\n", outlook_csv(point.values, strategy));
       } else {
-        fmt::print("{}\n", sweep_row(point.values, strategy));
+        fmt::print("{}\n", sweep_row(keys, point.values, strategy));
         break;  // the best of them
       }
     }
@@ -123,7 +123,8 @@ void check_paper_flags(const SimulateFlags& flags, const OutputFlags& output) {
   const PlanFlags& sequences = flags.sequences;
   const bool has_others =
       !flags.model.empty() || !flags.cluster.empty() || !flags.devices.empty() ||
-      !flags.ranks.empty() || !flags.capacity.empty() || !flags.cost.empty() ||
+      !flags.ranks.empty() || flags.tensor != "1" || flags.pipeline != "1" ||
+      flags.virtual_stages != "1" || !flags.capacity.empty() || !flags.cost.empty() ||
       !flags.sweep.empty() || !sequences.workload.empty() || !sequences.lengths.empty() ||
       !sequences.corpus.empty() || !sequences.context.empty() || flags.offload ||
       flags.strategy != "all" || output.is_csv || !output.timeline.empty() || !output.trace.empty();

@@ -20,12 +20,13 @@ struct SweepKey {
   const char* name;
   std::string SimulateFlags::* value;
 };
-constexpr std::array<SweepKey, 11> kSweepKeys{{{"model", &SimulateFlags::model},
+constexpr std::array<SweepKey, 12> kSweepKeys{{{"model", &SimulateFlags::model},
                                                {"cluster", &SimulateFlags::cluster},
                                                {"devices", &SimulateFlags::devices},
                                                {"ranks", &SimulateFlags::ranks},
                                                {"tp", &SimulateFlags::tensor},
                                                {"pp", &SimulateFlags::pipeline},
+                                               {"virtual-stages", &SimulateFlags::virtual_stages},
                                                {"capacity", &SimulateFlags::capacity},
                                                {"recompute", &SimulateFlags::recompute},
                                                {"dtype", &SimulateFlags::dtype},
@@ -77,7 +78,8 @@ Mesh mesh_of(const SimulateFlags& flags, const ClusterDescription& cluster) {
   return mesh_of_devices(cluster, devices, tensor, pipeline);
 }
 
-void set_point(const std::string& key, const std::string& value, SimulateFlags& flags) {
+void set_point(std::string key, const std::string& value, SimulateFlags& flags) {
+  std::replace(key.begin(), key.end(), '_', '-');
   for (const SweepKey& known : kSweepKeys) {
     if (key != known.name) continue;
     flags.*known.value = value;
@@ -121,6 +123,7 @@ SimulationCase simulation_case(const SimulateFlags& flags) {
   cluster.nic_bytes_per_second *= scale;
   TrainingSetup setup;
   setup.mesh = mesh_of(flags, cluster);
+  setup.virtual_stages = positive(flags.virtual_stages, "--virtual-stages");
   setup.recompute = parse_recompute(flags.recompute, "--recompute");
   set_dtype(setup, flags.dtype, "--dtype");
   SimulationCase result{.scenario = make_scenario(find_model(flags.model), cluster, setup)};
@@ -198,6 +201,11 @@ void add_simulate_flags(CLI::App& simulate, SimulateFlags& flags) {
   simulate.add_option("--tp", flags.tensor, "Tensor parallelism of a rank (default: 1)")
       ->type_name("N");
   simulate.add_option("--pp", flags.pipeline, "Pipeline stages of a rank (default: 1)")
+      ->type_name("N");
+  simulate
+      .add_option("--virtual-stages", flags.virtual_stages,
+                  "Chunks of layers that a device of a pipeline holds: interleaved 1F1B (default: "
+                  "1)")
       ->type_name("N");
   add_sequence_flags(simulate, flags.sequences)->require_option(0, 1);
   simulate

@@ -19,6 +19,7 @@ struct SimulateFlags {
   std::int32_t ranks_per_node = 0;  // with a cost file alone; 0: all
   std::string tensor = "1";
   std::string pipeline = "1";
+  std::string virtual_stages = "1";
   std::string capacity;  // "": the largest that fits
   std::string recompute = "none";
   std::string dtype = "bfloat16";

@@ -20,6 +20,7 @@ void check_measured_flags(const SimulateFlags& flags) {
   refuse(!flags.devices.empty(), "--devices");
   refuse(flags.tensor != "1", "--tp");
   refuse(flags.pipeline != "1", "--pp");
+  refuse(flags.virtual_stages != "1", "--virtual-stages");
   refuse(flags.recompute != "none", "--recompute");
   refuse(flags.dtype != "bfloat16", "--dtype");
   refuse(flags.link_scale != "1", "--link-scale");

@@ -40,8 +40,11 @@ void print_head(const CaseOutlook& outlook) {
   fmt::print("model      {}: {:.1f} B parameters ({:.1f} B active), {} layers\n",
              scenario.model.name, num_parameters(scenario.model) / 1e9,
              num_active_parameters(scenario.model) / 1e9, scenario.model.num_layers);
-  fmt::print("cluster    {}: {} devices as {} ranks x {} tensor x {} pipeline\n",
-             scenario.cluster.name, mesh.num_devices(), mesh.num_ranks, mesh.tensor, mesh.pipeline);
+  fmt::print("cluster    {}: {} devices as {} ranks x {} tensor x {} pipeline{}\n",
+             scenario.cluster.name, mesh.num_devices(), mesh.num_ranks, mesh.tensor, mesh.pipeline,
+             scenario.setup.virtual_stages > 1
+                 ? fmt::format(", {} virtual stages a device", scenario.setup.virtual_stages)
+                 : "");
   fmt::print("step       {} sequences, {} tokens, longest {}\n", outlook.num_sequences,
              outlook.num_tokens, outlook.longest);
   fmt::print(
@@ -68,9 +71,18 @@ std::string split_titles() {
   return text;
 }
 
-std::string joined(const std::vector<std::string>& values, const char* format_width) {
+std::string joined(const std::vector<std::string>& values) {
   std::string text;
-  for (const std::string& value : values) text += fmt::format(fmt::runtime(format_width), value);
+  for (const std::string& value : values) text += value + ",";
+  return text;
+}
+
+// Columns as wide as their keys.
+std::string padded(const std::vector<std::string>& keys, const std::vector<std::string>& values) {
+  constexpr std::size_t kLeast = 12;
+  std::string text;
+  for (std::size_t i = 0; i < keys.size(); ++i)
+    text += fmt::format("{:<{}} ", values[i], std::max(kLeast, keys[i].size()));
   return text;
 }
 
@@ -85,6 +97,13 @@ std::string row_of(const StrategyOutlook& outlook) {
 std::string row_titles() {
   return fmt::format("{:<14} {:>9} {:>11} {:>6} {:>9}{} {:>9} {:>8}", "strategy", "step s",
                      "tokens/s", "MFU %", "GPU-h/B", split_titles(), "NIC GB", "peak GB");
+}
+
+// A device's layers can be cut into more chunks than they are.
+bool can_interleave_more(const Scenario& scenario) {
+  const std::int64_t stages = scenario.setup.mesh.pipeline;
+  return stages > 1 && scenario.model.num_layers % stages == 0 &&
+         scenario.model.num_layers / stages > scenario.setup.virtual_stages;
 }
 
 void advise_on_memory(const CaseOutlook& outlook, std::vector<std::string>& lines) {
@@ -170,9 +189,12 @@ std::vector<std::string> advice(const CaseOutlook& outlook) {
   }
   if (split.pipeline_bubble > kWorthSaying) {
     lines.push_back(
-        fmt::format("{:.0f} % of the time is pipeline bubble: more micro-batches a "
-                    "rank, or fewer stages",
-                    100 * split.pipeline_bubble));
+        fmt::format("{:.0f} % of the time is pipeline bubble: more micro-batches a rank, {}",
+                    100 * split.pipeline_bubble,
+                    can_interleave_more(outlook.input.scenario)
+                        ? fmt::format("fewer stages, or more --virtual-stages (now {})",
+                                      outlook.input.scenario.setup.virtual_stages)
+                        : "or fewer stages"));
   }
   if (split.reduction > kWorthSaying) {
     lines.push_back(
@@ -201,6 +223,7 @@ std::string case_json(const CaseOutlook& outlook) {
   json["ranks"] = scenario.setup.mesh.num_ranks;
   json["tp"] = scenario.setup.mesh.tensor;
   json["pp"] = scenario.setup.mesh.pipeline;
+  if (scenario.setup.virtual_stages > 1) json["virtual_stages"] = scenario.setup.virtual_stages;
   json["capacity"] = outlook.input.capacity.value();
   json["largest_capacity"] = outlook.input.largest_capacity.value();
   json["tokens"] = outlook.num_tokens;
@@ -215,7 +238,7 @@ std::string case_json(const CaseOutlook& outlook) {
 }
 
 std::string outlook_csv_header(const std::vector<std::string>& sweep_keys) {
-  std::string text = joined(sweep_keys, "{},");
+  std::string text = joined(sweep_keys);
   text += "strategy,step_s,tokens_per_second,mfu,device_hours_per_billion_tokens";
   for (const ShareName& share : kShareNames) text += fmt::format(",{}", share.key);
   for (const SentName& sent : kSentNames) text += fmt::format(",{}_bytes", sent.key);
@@ -224,7 +247,7 @@ std::string outlook_csv_header(const std::vector<std::string>& sweep_keys) {
 
 std::string outlook_csv(const std::vector<std::string>& sweep_values,
                         const StrategyOutlook& outlook) {
-  std::string text = joined(sweep_values, "{},");
+  std::string text = joined(sweep_values);
   text +=
       fmt::format("{},{:.6f},{:.1f},{:.5f},{:.3f}", outlook.strategy, outlook.step_s,
                   outlook.tokens_per_second, outlook.mfu, outlook.device_hours_per_billion_tokens);
@@ -236,12 +259,13 @@ std::string outlook_csv(const std::vector<std::string>& sweep_values,
 }
 
 std::string sweep_header(const std::vector<std::string>& sweep_keys) {
-  return joined(sweep_keys, "{:<12} ") + row_titles();
+  return padded(sweep_keys, sweep_keys) + row_titles();
 }
 
-std::string sweep_row(const std::vector<std::string>& sweep_values,
+std::string sweep_row(const std::vector<std::string>& sweep_keys,
+                      const std::vector<std::string>& sweep_values,
                       const StrategyOutlook& outlook) {
-  return joined(sweep_values, "{:<12} ") + row_of(outlook);
+  return padded(sweep_keys, sweep_values) + row_of(outlook);
 }
 
 }  // namespace weft

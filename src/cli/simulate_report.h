@@ -44,7 +44,8 @@ std::string outlook_csv_header(const std::vector<std::string>& sweep_keys);
 std::string outlook_csv(const std::vector<std::string>& sweep_values,
                         const StrategyOutlook& outlook);
 std::string sweep_header(const std::vector<std::string>& sweep_keys);
-std::string sweep_row(const std::vector<std::string>& sweep_values, const StrategyOutlook& outlook);
+std::string sweep_row(const std::vector<std::string>& sweep_keys,
+                      const std::vector<std::string>& sweep_values, const StrategyOutlook& outlook);
 
 // What the owner of such a run might change, a line each; empty when nothing stands out.
 std::vector<std::string> advice(const CaseOutlook& outlook);

@@ -87,7 +87,30 @@ void check_setup(const ModelShape& model, const ClusterDescription& cluster,
   WEFT_USER_CHECK(setup.mesh.pipeline <= model.num_layers,
                   "simulate: {} pipeline stages for the {} layers of '{}'", setup.mesh.pipeline,
                   model.num_layers, model.name);
+  check_virtual_stages(setup.mesh.pipeline, setup.virtual_stages, model.num_layers, model.name);
   mesh_of_devices(cluster, setup.mesh.num_devices(), tensor, setup.mesh.pipeline);
+}
+
+void check_virtual_stages(std::int64_t stages, std::int64_t virtual_stages, std::int64_t num_layers,
+                          std::string_view model) {
+  WEFT_USER_CHECK(virtual_stages >= 1, "simulate: {} virtual stages, expected at least 1",
+                  virtual_stages);
+  if (virtual_stages == 1) return;
+  WEFT_USER_CHECK(stages > 1,
+                  "simulate: {} virtual stages without a pipeline; raise --pp (now 1), or leave "
+                  "out --virtual-stages",
+                  virtual_stages);
+  if (num_layers % stages == 0 && num_layers / stages % virtual_stages == 0) return;
+  std::vector<std::int64_t> good;
+  for (std::int64_t v = 1; num_layers % stages == 0 && v <= num_layers / stages; ++v) {
+    if (num_layers / stages % v == 0) good.push_back(v);
+  }
+  throw_user_error(
+      "simulate: {} pipeline stages of {} virtual stages each do not divide the {} "
+      "layers of '{}'; {}",
+      stages, virtual_stages, num_layers, model,
+      good.empty() ? fmt::format("not even {} stages do, so 1 is left", stages)
+                   : fmt::format("expected one of {}", fmt::join(good, ", ")));
 }
 
 HopCost node_hop(const ModelShape& model, const ClusterDescription& cluster,
@@ -159,8 +182,12 @@ DeviceMemory device_memory(const ModelShape& model, const TrainingSetup& setup) 
   memory.weights = weights * setup.weight_bytes;
   memory.gradients = weights * setup.gradient_bytes;
   memory.optimizer = weights * setup.optimizer_bytes / real(mesh.num_ranks);
-  // The first stage of 1F1B holds as many micro-batches as there are stages.
-  const double layers_held = layers * real(mesh.pipeline);
+  // The first stage of 1F1B holds as many micro-batches as there are stages; with V chunks a device
+  // as many passes of a chunk as sim/pass_order.h lets in: (V + 1) p - 1.
+  const double layers_held = setup.virtual_stages == 1
+                                 ? layers * real(mesh.pipeline)
+                                 : layers / real(setup.virtual_stages) *
+                                       real((setup.virtual_stages + 1) * mesh.pipeline - 1);
   memory.activations_per_token = layers_held * activation_bytes_per_layer(model, setup);
   if (setup.recompute == Recompute::kFull)  // one layer's worth while it is computed again
     memory.activations_per_token +=

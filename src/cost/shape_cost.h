@@ -27,6 +27,7 @@ Recompute parse_recompute(std::string_view text, std::string_view what);
 
 struct TrainingSetup {
   Mesh mesh;
+  std::int64_t virtual_stages = 1;  // V, chunks of layers that a device of a pipeline holds
   Recompute recompute = Recompute::kNone;
   // Backward over forward without recomputation: 2 for matrices, 2.5 for attention (5 products
   // instead of 2), measured as 2.4-2.6 together (ByteScale section 8.3).
@@ -51,6 +52,11 @@ void set_dtype(TrainingSetup& setup, std::string_view name, std::string_view wha
 void check_setup(const ModelShape& model, const ClusterDescription& cluster,
                  const TrainingSetup& setup);
 
+// UserError unless V >= 1 and, where it is above 1, there are pipeline stages and p * V divides the
+// layers.
+void check_virtual_stages(std::int64_t stages, std::int64_t virtual_stages, std::int64_t num_layers,
+                          std::string_view model);
+
 CostModel cost_from_shape(const ModelShape& model, const ClusterDescription& cluster,
                           const TrainingSetup& setup);
 
@@ -68,8 +74,9 @@ struct DeviceMemory {
   double weights = 0;
   double gradients = 0;
   double optimizer = 0;
-  double activations_per_token = 0;  // resident tokens of a micro-batch, all layers of the rank
-  double logits_per_token = 0;       // last stage: logits of the tokens of one micro-batch
+  double activations_per_token =
+      0;                        // of capacity: of all micro-batches in flight, a device's layers
+  double logits_per_token = 0;  // last stage: logits of the tokens of one micro-batch
   double states() const { return weights + gradients + optimizer; }
   double total(Tokens resident) const {
     return states() +

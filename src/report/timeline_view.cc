@@ -61,13 +61,14 @@ void append_head(std::string& text, const TimelineView& view) {
   const Timeline& timeline = view.timeline;
   fmt::format_to(
       std::back_inserter(text),
-      R"({{"name":{},"strategy":{},"cost":{},"step":{},"ranks":{},"stages":{},"tokens":{},)"
+      R"({{"name":{},"strategy":{},"cost":{},"step":{},"ranks":{},"stages":{},"virtual_stages":{},"tokens":{},)"
       R"("micro_batches_time_ns":{},"step_time_ns":{},"tokens_per_s":{},"idle_share":{},)"
       R"("sent_bytes":{},"peak_bytes_min":{},"peak_bytes_median":{},"peak_bytes_max":{})",
       json_string(view.name), json_string(timeline.strategy), json_string(timeline.cost),
-      timeline.step, timeline.num_ranks, timeline.pipeline_stages, timeline.tokens,
-      timeline.micro_batches_time, timeline.step_time, json_number(view.tokens_per_second),
-      json_number(view.idle_share), json_number(view.sent_bytes), json_number(view.peak_bytes_min),
+      timeline.step, timeline.num_ranks, timeline.pipeline_stages, timeline.virtual_stages,
+      timeline.tokens, timeline.micro_batches_time, timeline.step_time,
+      json_number(view.tokens_per_second), json_number(view.idle_share),
+      json_number(view.sent_bytes), json_number(view.peak_bytes_min),
       json_number(view.peak_bytes_median), json_number(view.peak_bytes_max));
 }
 
@@ -114,6 +115,9 @@ std::string timeline_json(const TimelineView& view) {
                 [](const TimelineEvent& e) { return e.micro_batch_idx; });
   append_column(text, "event_slot", timeline.events,
                 [](const TimelineEvent& e) { return e.slot_idx; });
+  if (timeline.virtual_stages > 1)
+    append_column(text, "event_chunk", timeline.events,
+                  [](const TimelineEvent& e) { return e.chunk; });
   append_column(text, "event_gap", gaps_before(timeline), [](Nanoseconds gap) { return gap; });
   append_column(text, "event_ns", timeline.events,
                 [](const TimelineEvent& e) { return e.end - e.start; });

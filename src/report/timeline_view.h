@@ -33,7 +33,8 @@ TimelineView view_timeline(Timeline timeline, const std::string& name);
 
 // Compact: columns, not objects. An event's start is the time since the event before it on its
 // device ended (or since the step's start), its end the time since its start; its activity is one
-// digit of the text "event_activity", an index into kActivityNames.
+// digit of the text "event_activity", an index into kActivityNames. "event_chunk" is there with
+// virtual stages only.
 std::string timeline_json(const TimelineView& view);
 
 }  // namespace weft

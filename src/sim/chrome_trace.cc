@@ -25,14 +25,17 @@ void save_chrome_trace(const std::filesystem::path& path, const Timeline& timeli
   out.write(text);
   for (std::size_t i = 0; i < timeline.events.size(); ++i) {
     const TimelineEvent& event = timeline.events[i];
-    out.write(chrome_event({.name = kActivityNames[static_cast<std::size_t>(event.activity)],
-                            .category = "simulated",
-                            .process = event.rank,
-                            .thread = event.stage,
-                            .start_ns = event.start.value(),
-                            .duration_ns = (event.end - event.start).value(),
-                            .arguments = fmt::format(R"("micro_batch":{},"slot":{})",
-                                                     event.micro_batch_idx, event.slot_idx)}));
+    const std::string chunk =
+        timeline.virtual_stages > 1 ? fmt::format(R"(,"chunk":{})", event.chunk) : "";
+    out.write(
+        chrome_event({.name = kActivityNames[static_cast<std::size_t>(event.activity)],
+                      .category = "simulated",
+                      .process = event.rank,
+                      .thread = event.stage,
+                      .start_ns = event.start.value(),
+                      .duration_ns = (event.end - event.start).value(),
+                      .arguments = fmt::format(R"("micro_batch":{},"slot":{}{})",
+                                               event.micro_batch_idx, event.slot_idx, chunk)}));
     out.write(i + 1 < timeline.events.size() ? ",\n" : "\n");
   }
   out.write(fmt::format("],\"otherData\":{{\"strategy\":{},\"cost\":{}}}}}\n",

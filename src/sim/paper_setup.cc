@@ -61,6 +61,54 @@ std::vector<Item> items_of(const PlanRequest& request, const StepPlan& plan, boo
   return items;
 }
 
+// Ranks of time steps, handed out from the first on.
+class TimeSteps {
+ public:
+  explicit TimeSteps(std::int32_t num_ranks) : num_ranks_(num_ranks) {}
+
+  // The time step of an item and its first rank: a sequence goes into the last step or opens one, a
+  // pack into the first step with a free rank.
+  struct Place {
+    std::size_t step = 0;
+    std::int32_t first_rank = 0;
+  };
+  Place place(const Item& item) {
+    std::size_t step = item.is_pack || used_.empty() ? first_open_ : used_.size() - 1;
+    while (step < used_.size() && used_[step] + item.degree > num_ranks_) ++step;
+    if (step == used_.size()) used_.push_back(0);
+    if (item.is_pack) first_open_ = step;
+    const Place place{.step = step, .first_rank = used_[step]};
+    used_[step] += item.degree;
+    return place;
+  }
+
+ private:
+  std::int32_t num_ranks_;
+  std::size_t first_open_ = 0;      // for packs
+  std::vector<std::int32_t> used_;  // [steps]
+};
+
+void add_items(const std::vector<Item>& items, StepPlan& plan) {
+  TimeSteps steps(plan.num_ranks);
+  std::vector<std::pair<TimeSteps::Place, const Item*>> placed;
+  for (const Item& item : items) placed.emplace_back(steps.place(item), &item);
+  std::stable_sort(placed.begin(), placed.end(),
+                   [](const auto& a, const auto& b) { return a.first.step < b.first.step; });
+  PlanBuilder builder(plan);
+  for (const auto& [place, item] : placed) {
+    std::vector<Rank> ranks;
+    for (std::int32_t i = 0; i < item->degree; ++i) ranks.emplace_back(place.first_rank + i);
+    builder.open_slot();
+    for (const std::int32_t sequence_idx : item->sequences) {
+      if (ranks.size() > 1) {
+        builder.add_shared(sequence_idx, ranks);
+      } else {
+        builder.add_whole(sequence_idx, ranks.front());
+      }
+    }
+  }
+}
+
 }  // namespace
 
 ClusterDescription paper_cluster(const PaperCalibration& calibration) {
@@ -89,6 +137,7 @@ Scenario paper_scenario(const std::string& model, std::int64_t num_devices,
   const ModelShape shape = find_model(model);
   TrainingSetup setup;
   setup.mesh = paper_mesh(shape, cluster, num_devices);
+  if (setup.mesh.pipeline > 1) setup.virtual_stages = kPaperVirtualStages;
   return make_scenario(shape, cluster, setup);
 }
 
@@ -114,23 +163,7 @@ StepPlan paper_naive_plan(const PlanRequest& request, bool offload) {
   plan.sequences = sorted_canonically(request.sequences);
   plan.lower_bound =
       lower_bound(plan.sequences, request.cost, request.cluster, plan.capacity).best();
-  PlanBuilder builder(plan);
-  std::int64_t next_rank = 0;
-  for (const Item& item : items_of(request, plan, offload)) {
-    std::vector<Rank> ranks;
-    for (std::int32_t i = 0; i < item.degree; ++i) {
-      ranks.emplace_back(next_rank);
-      next_rank = (next_rank + 1) % plan.num_ranks;
-    }
-    builder.open_slot();
-    for (const std::int32_t sequence_idx : item.sequences) {
-      if (ranks.size() > 1) {
-        builder.add_shared(sequence_idx, ranks);
-      } else {
-        builder.add_whole(sequence_idx, ranks.front());
-      }
-    }
-  }
+  add_items(items_of(request, plan, offload), plan);
   if (offload) set_offload_ratios(plan);
   plan.makespan = evaluate(plan, request.cost, request.cluster).makespan;
   validate(plan);

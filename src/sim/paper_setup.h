@@ -26,6 +26,11 @@ inline constexpr Tokens kPaperCapacity{8192};  // the paper's running example, f
 inline constexpr Tokens kPaperBatch{std::int64_t{1} << 25};  // 32M tokens a step
 inline constexpr std::uint64_t kPaperSeed = 1;
 
+// Chunks of layers a device in all pipelines, whatever the strategy: MegaScale, the paper's
+// baseline, runs interleaved 1F1B (NSDI 2024, section 3.2). How many chunks here is not stated;
+// this is the least that interleaves.
+inline constexpr std::int64_t kPaperVirtualStages = 2;
+
 // Nodes of 8 x A800-80G and 4 NICs of 200 Gb/s, with the fitted shares.
 ClusterDescription paper_cluster(const PaperCalibration& calibration);
 
@@ -42,8 +47,10 @@ std::vector<SequenceSpec> paper_sequences(const std::string& workload, Tokens co
                                           std::int64_t batch, Tokens tokens = kPaperBatch);
 
 // ByteScale Algorithm 1 as read here: a sequence above C on the fewest ranks that hold it, best-fit
-// packs for the rest; first the sequences in the order in which the batch brings them, then the
-// packs (by their longest sequence), each on the next D ranks round the axis. With `offload`, a
+// packs for the rest. As in its Fig. 8, in every time step the ranks are cut into groups: sequences
+// in the order in which the batch brings them take the next D ranks; where the time step has fewer
+// left, the next one begins. Packs (by their longest sequence) take the ranks that are left in the
+// time steps, the first ones first. With `offload`, a
 // sequence takes the fewest ranks at which its copies are free and it alone ends within half of the
 // step's bound.
 StepPlan paper_naive_plan(const PlanRequest& request, bool offload);

@@ -8,16 +8,21 @@
 namespace weft {
 
 PassEngine::PassEngine(const StepPlan& plan, const SlotTimes& times,
-                       std::span<const std::int32_t> slot_order, LinkLoad load)
+                       std::span<const std::int32_t> slot_order, std::int32_t num_chunks,
+                       LinkLoad load)
     : plan_(plan),
       times_(times),
       slot_order_(slot_order),
       load_(std::move(load)),
       num_stages_(plan.pipeline_stages),
-      num_backward_(static_cast<std::int64_t>(slot_order.size()) * plan.pipeline_stages),
+      num_chunks_(num_chunks),
+      num_virtual_stages_(plan.pipeline_stages * num_chunks),
+      num_backward_(static_cast<std::int64_t>(slot_order.size()) * num_virtual_stages_),
+      order_(plan.pipeline_stages, num_chunks),
       place_of_slot_(slot_order.size()),
       passes_(2 * static_cast<std::size_t>(num_backward_)),
       devices_(plan.ranks.size() * static_cast<std::size_t>(plan.pipeline_stages)),
+      held_(devices_.size(), HeldPasses(num_chunks)),
       slowdown_(times.routes().size(), 1.0) {
   WEFT_CHECK_EQ(slot_order.size(), static_cast<std::size_t>(plan.num_slots), "slot order");
   for (std::size_t place = 0; place < slot_order.size(); ++place)
@@ -25,6 +30,7 @@ PassEngine::PassEngine(const StepPlan& plan, const SlotTimes& times,
 }
 
 void PassEngine::run(const std::function<void(const FinishedPass&)>& done) {
+  if (num_chunks_ > 1) set_priorities();
   count_waits();
   std::size_t num_done = 0;
   enqueue_ready();
@@ -42,16 +48,18 @@ void PassEngine::run(const std::function<void(const FinishedPass&)>& done) {
   WEFT_CHECK_EQ(num_done, passes_.size(), "passes that could run");
 }
 
-std::int64_t PassEngine::pass_id(std::int32_t place, std::int32_t stage, bool is_forward) const {
-  return std::int64_t{place} * num_stages_ + stage + (is_forward ? num_backward_ : 0);
+std::int64_t PassEngine::pass_id(std::int32_t place, std::int32_t virtual_stage,
+                                 bool is_forward) const {
+  return std::int64_t{place} * num_virtual_stages_ + virtual_stage +
+         (is_forward ? num_backward_ : 0);
 }
 
 std::int32_t PassEngine::place_of(std::int64_t pass) const {
-  return static_cast<std::int32_t>(pass % num_backward_ / num_stages_);
+  return static_cast<std::int32_t>(pass % num_backward_ / num_virtual_stages_);
 }
 
-std::int32_t PassEngine::stage_of(std::int64_t pass) const {
-  return static_cast<std::int32_t>(pass % num_backward_ % num_stages_);
+std::int32_t PassEngine::virtual_stage_of(std::int64_t pass) const {
+  return static_cast<std::int32_t>(pass % num_backward_ % num_virtual_stages_);
 }
 
 std::int32_t PassEngine::slot_of(std::int64_t pass) const {
@@ -64,25 +72,36 @@ std::int32_t PassEngine::place_of_micro_batch(std::int32_t rank, std::int64_t id
   return place_of_slot_[static_cast<std::size_t>(list[static_cast<std::size_t>(idx)].slot_idx)];
 }
 
-PassEngine::Device& PassEngine::device(std::int32_t rank, std::int32_t stage) {
-  return devices_[static_cast<std::size_t>(rank) * static_cast<std::size_t>(num_stages_) +
-                  static_cast<std::size_t>(stage)];
+std::size_t PassEngine::device_idx(std::int32_t rank, std::int32_t stage) const {
+  return static_cast<std::size_t>(rank) * static_cast<std::size_t>(num_stages_) +
+         static_cast<std::size_t>(stage);
+}
+
+void PassEngine::set_priorities() {
+  const std::vector<std::int64_t> levels = slot_levels(plan_, slot_order_);
+  for (std::size_t i = 0; i < passes_.size(); ++i) {
+    const auto id = static_cast<std::int64_t>(i);
+    passes_[i].priority = order_.priority(levels[static_cast<std::size_t>(slot_of(id))],
+                                          stage_of(id), chunk_of(id), is_forward(id));
+  }
 }
 
 void PassEngine::count_waits() {
   for (std::int32_t place = 0; place < plan_.num_slots; ++place) {
-    for (std::int32_t stage = 0; stage < num_stages_; ++stage) {
+    for (std::int32_t stage = 0; stage < num_virtual_stages_; ++stage) {
       const std::int64_t id = pass_id(place, stage, true);
       Pass& forward = passes_[static_cast<std::size_t>(id)];
       Pass& backward = passes_[static_cast<std::size_t>(pass_id(place, stage, false))];
       forward.waits_for = stage > 0 ? 1 : 0;
       backward.waits_for = 1;
+      const std::int64_t most_held = order_.most_held(stage_of(id));
       for (const SlotMember& member : times_.members(slot_of(id))) {
         if (member.micro_batch_idx > 0) {
           ++forward.waits_for;
           ++backward.waits_for;
         }
-        if (member.micro_batch_idx >= window(stage)) ++forward.waits_for;
+        if (order_.forward_number(member.micro_batch_idx, chunk_of(id)) >= most_held)
+          ++forward.waits_for;
       }
       if (forward.waits_for == 0) ready_.push_back(id);
     }
@@ -91,34 +110,54 @@ void PassEngine::count_waits() {
 
 void PassEngine::enqueue_ready() {
   std::sort(ready_.begin(), ready_.end());
+  const auto by_priority = [this](std::int64_t a, std::int64_t b) {
+    return passes_[static_cast<std::size_t>(a)].priority <
+           passes_[static_cast<std::size_t>(b)].priority;
+  };
   for (const std::int64_t id : ready_) {
-    passes_[static_cast<std::size_t>(id)].ready = now_;
-    const std::int32_t stage = stage_of(id);
+    Pass& pass = passes_[static_cast<std::size_t>(id)];
+    pass.ready = now_;
+    if (num_chunks_ == 1) pass.priority = num_queued_++;
     for (const SlotMember& member : times_.members(slot_of(id))) {
-      Device& where = device(member.rank, stage);
-      where.queue.push_back(id);
-      if (where.queue.size() == 1 && !where.is_busy) offer(member.rank, stage);
+      const std::size_t idx = device_idx(member.rank, stage_of(id));
+      std::deque<std::int64_t>& queue = devices_[idx].queue;
+      queue.insert(std::upper_bound(queue.begin(), queue.end(), id, by_priority), id);
+      changed_.push_back(idx);
     }
   }
   ready_.clear();
-  for (const std::int64_t id : starting_) start(id);
-  starting_.clear();
+  offer_devices();
   update_slowdowns();
 }
 
-// The device is free, and has a pass that it did not have first in its queue before.
-void PassEngine::offer(std::int32_t rank, std::int32_t stage) {
-  const std::int64_t id = device(rank, stage).queue.front();
-  Pass& pass = passes_[static_cast<std::size_t>(id)];
-  if (++pass.heads == static_cast<std::int32_t>(times_.members(slot_of(id)).size()))
-    starting_.push_back(id);
+// Every free device to the first pass of its queue; passes that have all of theirs start.
+void PassEngine::offer_devices() {
+  for (const std::size_t idx : changed_) {
+    Device& device = devices_[idx];
+    if (device.is_busy || device.queue.empty() || device.queue.front() == device.offered_to)
+      continue;
+    if (device.offered_to >= 0) --passes_[static_cast<std::size_t>(device.offered_to)].heads;
+    device.offered_to = device.queue.front();
+    ++passes_[static_cast<std::size_t>(device.offered_to)].heads;
+    offered_.push_back(device.offered_to);
+  }
+  changed_.clear();
+  std::sort(offered_.begin(), offered_.end());
+  offered_.erase(std::unique(offered_.begin(), offered_.end()), offered_.end());
+  for (const std::int64_t id : offered_) {
+    if (passes_[static_cast<std::size_t>(id)].heads ==
+        static_cast<std::int32_t>(times_.members(slot_of(id)).size()))
+      start(id);
+  }
+  offered_.clear();
 }
 
 void PassEngine::start(std::int64_t id) {
   Pass& pass = passes_[static_cast<std::size_t>(id)];
   for (const SlotMember& member : times_.members(slot_of(id))) {
-    Device& where = device(member.rank, stage_of(id));
+    Device& where = devices_[device_idx(member.rank, stage_of(id))];
     where.is_busy = true;
+    where.offered_to = -1;
     where.queue.pop_front();
   }
   pass.start = pass.updated = now_;
@@ -134,41 +173,46 @@ void PassEngine::finish(std::int64_t id, const std::function<void(const Finished
   take_links(id, false);
   done({.slot_idx = slot_of(id),
         .stage = stage_of(id),
+        .chunk = chunk_of(id),
         .is_backward = !is_forward(id),
         .ready = Nanoseconds(pass.ready),
         .start = Nanoseconds(pass.start),
         .end = Nanoseconds(now_),
         .slowdown = pass.slowdown});
   for (const SlotMember& member : times_.members(slot_of(id))) {
-    Device& where = device(member.rank, stage_of(id));
-    where.is_busy = false;
-    if (!where.queue.empty()) offer(member.rank, stage_of(id));
+    const std::size_t idx = device_idx(member.rank, stage_of(id));
+    devices_[idx].is_busy = false;
+    changed_.push_back(idx);
   }
   release_after(id);
 }
 
 void PassEngine::release_after(std::int64_t id) {
   const std::int32_t place = place_of(id);
+  const std::int32_t virtual_stage = virtual_stage_of(id);
   const std::int32_t stage = stage_of(id);
   const bool forward = is_forward(id);
   if (forward) {
-    const bool is_last = stage == num_stages_ - 1;
-    release(place, is_last ? stage : stage + 1, !is_last);
-  } else if (stage > 0) {
-    release(place, stage - 1, false);
+    const bool is_last = virtual_stage == num_virtual_stages_ - 1;
+    release(place, is_last ? virtual_stage : virtual_stage + 1, !is_last);
+  } else if (virtual_stage > 0) {
+    release(place, virtual_stage - 1, false);
   }
   for (const SlotMember& member : times_.members(slot_of(id))) {
-    const std::int64_t idx = member.micro_batch_idx;
-    if (const std::int32_t next = place_of_micro_batch(member.rank, idx + 1); next >= 0)
-      release(next, stage, forward);
+    const std::int32_t next = place_of_micro_batch(member.rank, member.micro_batch_idx + 1);
+    if (next >= 0) release(next, virtual_stage, forward);
     if (forward) continue;
-    const std::int32_t freed = place_of_micro_batch(member.rank, idx + window(stage));
-    if (freed >= 0) release(freed, stage, true);
+    const auto num_micro_batches =
+        static_cast<std::int64_t>(plan_.ranks[static_cast<std::size_t>(member.rank)].size());
+    held_[device_idx(member.rank, stage)].end_backward(
+        order_, stage, chunk_of(id), num_micro_batches, [&](std::int64_t idx, std::int32_t chunk) {
+          release(place_of_micro_batch(member.rank, idx), chunk * num_stages_ + stage, true);
+        });
   }
 }
 
-void PassEngine::release(std::int32_t place, std::int32_t stage, bool is_forward) {
-  const std::int64_t id = pass_id(place, stage, is_forward);
+void PassEngine::release(std::int32_t place, std::int32_t virtual_stage, bool is_forward) {
+  const std::int64_t id = pass_id(place, virtual_stage, is_forward);
   if (--passes_[static_cast<std::size_t>(id)].waits_for == 0) ready_.push_back(id);
 }
 
@@ -184,7 +228,7 @@ std::int64_t PassEngine::duration_of(std::int64_t id) {
     slowdown_[static_cast<std::size_t>(ring)] = slower;
     pass.slowdown = std::max(pass.slowdown, slower);
   }
-  const PassTime time = times_.pass_time(slot, stage, slowdown_);
+  const PassTime time = times_.pass_time(slot, virtual_stage_of(id), slowdown_);
   for (const std::int32_t ring : times_.routed_rings(slot))
     slowdown_[static_cast<std::size_t>(ring)] = 1;
   return (is_forward(id) ? time.forward : time.backward).value();

@@ -1,11 +1,14 @@
 // The event loop of a simulated step: passes of slots on devices, with links that they share.
 //
-// A pass waits for what plan/pipeline_time.h says: the same direction of its ranks' previous
-// micro-batches in the stage, the stage before it on its way, and for memory the backward pass of
-// the micro-batch that many places earlier. Then it stands in the queue of each of its devices, in
-// the order of the times at which passes became ready (backward first, then the earlier slot), and
-// starts when it is first in all of them. What a pass still has to do is stretched or shortened
-// whenever the load of its links changes.
+// A slot passes p * V virtual stages, forward and back; device d of a rank holds virtual stages d,
+// p + d, ... as its V chunks. A pass waits for the same direction of its ranks' previous
+// micro-batches in the virtual stage, for the virtual stage before it on its way, and for memory
+// (sim/pass_order.h; for V = 1 that is plan/pipeline_time.h's window). All of these belong to
+// earlier slots or to its own, so some pass can always run. Then it stands in the queue of each of
+// its devices and starts when it is first in all of them: for V = 1 in the order of the times at
+// which passes became ready (backward first, then the earlier slot); for V > 1 in the order of
+// PassOrder, which is the same on all ranks as it goes by the slots' levels. What a pass still has
+// to do is stretched or shortened whenever the load of its links changes.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +21,15 @@
 
 #include "plan/step_plan.h"
 #include "sim/link_load.h"
+#include "sim/pass_order.h"
 #include "sim/slot_times.h"
 
 namespace weft {
 
 struct FinishedPass {
   std::int32_t slot_idx = 0;
-  std::int32_t stage = 0;
+  std::int32_t stage = 0;  // the device of each rank
+  std::int32_t chunk = 0;  // the virtual stage is chunk * stages + stage
   bool is_backward = false;
   Nanoseconds ready;  // nothing but its devices held it up any more
   Nanoseconds start;
@@ -34,9 +39,10 @@ struct FinishedPass {
 
 class PassEngine {
  public:
-  // `slot_order`: one in which every rank meets its slots. Arguments outlive the engine.
+  // `slot_order`: one in which every rank meets its slots; `num_chunks`: V. Arguments outlive the
+  // engine.
   PassEngine(const StepPlan& plan, const SlotTimes& times, std::span<const std::int32_t> slot_order,
-             LinkLoad load);
+             std::int32_t num_chunks, LinkLoad load);
 
   // Calls `done` for every pass in order of their ends.
   void run(const std::function<void(const FinishedPass&)>& done);
@@ -44,7 +50,8 @@ class PassEngine {
  private:
   struct Pass {
     std::int32_t waits_for = 0;
-    std::int32_t heads = 0;  // devices that are free and have it first in their queue
+    std::int32_t heads = 0;     // devices that are free and have it first in their queue
+    std::int64_t priority = 0;  // in queues, the smaller first
     std::int64_t ready = 0;
     std::int64_t start = -1;
     std::int64_t updated = 0;    // when `remaining` was true
@@ -55,7 +62,8 @@ class PassEngine {
   };
   struct Device {
     bool is_busy = false;
-    std::deque<std::int64_t> queue;  // passes
+    std::int64_t offered_to = -1;    // the pass among whose heads it counts
+    std::deque<std::int64_t> queue;  // passes, by priority
   };
   struct End {
     std::int64_t time = 0;
@@ -66,25 +74,26 @@ class PassEngine {
     }
   };
 
-  // Numbers of passes ascend in the order in which they are served when ready at the same time
-  // among those of one direction: by slot order, then stage; forward passes come after all
+  // Numbers of passes ascend by slot order, then virtual stage; forward passes come after all
   // backward ones.
-  std::int64_t pass_id(std::int32_t place, std::int32_t stage, bool is_forward) const;
+  std::int64_t pass_id(std::int32_t place, std::int32_t virtual_stage, bool is_forward) const;
   std::int32_t place_of(std::int64_t pass) const;
-  std::int32_t stage_of(std::int64_t pass) const;
+  std::int32_t virtual_stage_of(std::int64_t pass) const;
+  std::int32_t stage_of(std::int64_t pass) const { return virtual_stage_of(pass) % num_stages_; }
+  std::int32_t chunk_of(std::int64_t pass) const { return virtual_stage_of(pass) / num_stages_; }
   bool is_forward(std::int64_t pass) const { return pass >= num_backward_; }
   std::int32_t slot_of(std::int64_t pass) const;
   std::int32_t place_of_micro_batch(std::int32_t rank, std::int64_t idx) const;
-  std::int32_t window(std::int32_t stage) const { return num_stages_ - stage; }
-  Device& device(std::int32_t rank, std::int32_t stage);
+  std::size_t device_idx(std::int32_t rank, std::int32_t stage) const;
 
+  void set_priorities();
   void count_waits();
   void enqueue_ready();
-  void offer(std::int32_t rank, std::int32_t stage);
+  void offer_devices();
   void start(std::int64_t id);
   void finish(std::int64_t id, const std::function<void(const FinishedPass&)>& done);
   void release_after(std::int64_t id);
-  void release(std::int32_t place, std::int32_t stage, bool is_forward);
+  void release(std::int32_t place, std::int32_t virtual_stage, bool is_forward);
   std::int64_t duration_of(std::int64_t id);
   std::int64_t link_weight(std::int64_t id, std::int32_t ring) const;
   void take_links(std::int64_t id, bool add);
@@ -96,14 +105,20 @@ class PassEngine {
   std::span<const std::int32_t> slot_order_;
   LinkLoad load_;
   std::int32_t num_stages_;
+  std::int32_t num_chunks_;
+  std::int32_t num_virtual_stages_;
   std::int64_t num_backward_;
+  PassOrder order_;
   std::int64_t now_ = 0;
+  std::int64_t num_queued_ = 0;  // passes that became ready
   std::vector<std::int32_t> place_of_slot_;
   std::vector<Pass> passes_;
-  std::vector<Device> devices_;      // [ranks][stages]
-  std::vector<double> slowdown_;     // [rings]: scratch, of the pass being timed
-  std::vector<std::int64_t> ready_;  // became ready at now_
-  std::vector<std::int64_t> starting_;
+  std::vector<Device> devices_;        // [ranks][stages]
+  std::vector<HeldPasses> held_;       // [ranks][stages]
+  std::vector<double> slowdown_;       // [rings]: scratch, of the pass being timed
+  std::vector<std::int64_t> ready_;    // became ready at now_
+  std::vector<std::size_t> changed_;   // devices that are free, or whose queues grew
+  std::vector<std::int64_t> offered_;  // passes that have more heads than before
   std::vector<std::int64_t> touched_;  // passes whose links changed their load
   std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
 };

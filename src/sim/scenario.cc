@@ -51,6 +51,7 @@ SimulationInput simulation_input(const Scenario& scenario, const StepPlan& plan,
   input.plan = &plan;
   input.cost = &scenario.cost;
   input.cluster = &cluster;
+  input.virtual_stages = static_cast<std::int32_t>(scenario.setup.virtual_stages);
   input.links = hop_links(scenario);
   input.end = step_end_spec(scenario, memory);
   // A stage holds its share of the layers; device_memory() counts all that are in flight.

@@ -159,10 +159,10 @@ double SlotTimes::exposed_backward_ns(const SlotMember& member,
   return exposed;
 }
 
-PassTime SlotTimes::pass_time(std::int32_t slot, std::int32_t stage,
+PassTime SlotTimes::pass_time(std::int32_t slot, std::int32_t virtual_stage,
                               std::span<const double> slowdown) const {
   const CostModel& cost = *input_.cost;
-  const std::int32_t stages = input_.plan->pipeline_stages;
+  const std::int32_t stages = input_.plan->pipeline_stages * input_.virtual_stages;
   if (stages == 1) return single_stage_time(slot, slowdown);
   double forward_ns = 0, backward_ns = 0;
   for (const SlotMember& member : members(slot)) {
@@ -170,7 +170,7 @@ PassTime SlotTimes::pass_time(std::int32_t slot, std::int32_t stage,
     backward_ns = std::max(backward_ns, cost.backward_ratio * member.compute_ns +
                                             exposed_backward_ns(member, slowdown));
   }
-  const std::int32_t layers = layers_of_stage(cost.num_layers, stages, stage);
+  const std::int32_t layers = layers_of_stage(cost.num_layers, stages, virtual_stage);
   return {.forward = forward_time(cost, forward_ns, layers),
           .backward = input_.links.has_backward_messages ? forward_time(cost, backward_ns, layers)
                                                          : backward_time(cost, forward_ns, layers)};

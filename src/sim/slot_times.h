@@ -56,8 +56,9 @@ class SlotTimes {
   // Rings that leave a node, of a slot.
   std::span<const std::int32_t> routed_rings(std::int32_t slot) const;
 
-  // Of the slot in one stage. `slowdown` [rings]: how many times longer a ring's hops take.
-  PassTime pass_time(std::int32_t slot, std::int32_t stage, std::span<const double> slowdown) const;
+  // Of the slot in one virtual stage. `slowdown` [rings]: how many times longer a ring's hops take.
+  PassTime pass_time(std::int32_t slot, std::int32_t virtual_stage,
+                     std::span<const double> slowdown) const;
   // Exchange of a member's layer forward that its attention does not hide.
   double exposed_ns(const SlotMember& member, std::span<const double> slowdown) const;
   // The same of a layer backward.

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "cost/micro_batch_time.h"
+#include "cost/shape_cost.h"
 #include "plan/pipeline_time.h"
 #include "plan/slot_order.h"
 #include "sim/pass_engine.h"
@@ -30,6 +31,7 @@ class StepRecord {
     timeline_.step = input.plan->step;
     timeline_.num_ranks = input.plan->num_ranks;
     timeline_.pipeline_stages = num_stages_;
+    timeline_.virtual_stages = input.virtual_stages;
     timeline_.peak_bytes.assign(input.plan->ranks.size(), 0);
     for (const SequenceSpec& sequence : input.plan->sequences)
       timeline_.tokens += sequence.tokens.value();
@@ -61,19 +63,27 @@ class StepRecord {
     return devices_[at(rank) * at(num_stages_) + at(stage)];
   }
 
+  std::int32_t virtual_stage(const FinishedPass& pass) const {
+    return pass.chunk * num_stages_ + pass.stage;
+  }
+
+  std::int32_t layers_of(const FinishedPass& pass) const {
+    return layers_of_stage(input_.cost->num_layers, num_stages_ * input_.virtual_stages,
+                           virtual_stage(pass));
+  }
+
   // Memory: from the forward pass to the end of the backward pass. Passes are added by their ends,
   // and a forward pass ends after every backward pass that its device ran before it.
   void hold(const FinishedPass& pass, const SlotMember& member) {
     Device& where = device(member.rank, pass.stage);
-    const std::int32_t layers = layers_of_stage(input_.cost->num_layers, num_stages_, pass.stage);
     const double resident =
-        resident_tokens(member.tokens, member.offload_ratio, input_.cost->num_layers) * layers /
-        input_.cost->num_layers;
+        resident_tokens(member.tokens, member.offload_ratio, input_.cost->num_layers) *
+        layers_of(pass) / input_.cost->num_layers;
     where.tokens += pass.is_backward ? -resident : resident;
     if (pass.is_backward) return;
     const MemorySpec& memory = input_.memory;
     double bytes = memory.state_bytes + memory.token_bytes * where.tokens;
-    if (pass.stage == num_stages_ - 1)
+    if (virtual_stage(pass) == num_stages_ * input_.virtual_stages - 1)
       bytes += memory.logits_token_bytes * static_cast<double>(member.tokens.value());
     where.peak_bytes = std::max(where.peak_bytes, bytes);
   }
@@ -91,7 +101,7 @@ class StepRecord {
 
   void add_parts(const FinishedPass& pass, const SlotMember& member) {
     const Nanoseconds whole = pass.end - pass.start;
-    const double layers = layers_of_stage(input_.cost->num_layers, num_stages_, pass.stage);
+    const double layers = layers_of(pass);
     const double passes = pass.is_backward ? input_.cost->backward_ratio : 1.0;
     const auto part = [](double ns, Nanoseconds most) {
       return std::min(most, Nanoseconds(static_cast<std::int64_t>(ns)));
@@ -119,7 +129,8 @@ class StepRecord {
                                   .micro_batch_idx = member.micro_batch_idx,
                                   .slot_idx = pass.slot_idx,
                                   .start = time,
-                                  .end = time + duration});
+                                  .end = time + duration,
+                                  .chunk = pass.chunk});
       time += duration;
     };
     record(pass.is_backward ? Activity::kBackward : Activity::kForward, compute);
@@ -247,6 +258,8 @@ void check_input(const SimulationInput& input) {
   WEFT_USER_CHECK(plan.pipeline_stages <= input.cost->num_layers,
                   "simulate: {} pipeline stages for the {} layers of '{}'", plan.pipeline_stages,
                   input.cost->num_layers, input.cost->name);
+  check_virtual_stages(plan.pipeline_stages, input.virtual_stages, input.cost->num_layers,
+                       input.cost->name);
   if (plan.pipeline_stages == 1) return;
   for (const auto& list : plan.ranks) {
     for (const MicroBatch& m : list) {
@@ -268,7 +281,7 @@ Timeline simulate_step(const SimulationInput& input) {
   StepRecord record(input, times);
   LinkLoad load(input.plan->pipeline_stages, input.cluster->num_nodes(),
                 input.links.full_speed_rings);
-  PassEngine engine(*input.plan, times, order.slots, std::move(load));
+  PassEngine engine(*input.plan, times, order.slots, input.virtual_stages, std::move(load));
   engine.run([&](const FinishedPass& pass) { record.add(pass); });
   return record.finish();
 }

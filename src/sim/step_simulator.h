@@ -12,8 +12,11 @@
 // are alike, so a pass lasts layers times one layer; and the hops of a ring are those of its
 // slowest link. sim/ring_layers.h simulates single layers and hops, and bounds the difference.
 //
-// Without contention and without the end of the step, step_time is evaluate()'s makespan, to the
-// nanosecond. Deterministic; O(passes * log).
+// With virtual stages a device holds V chunks of layers instead of one (interleaved 1F1B,
+// sim/pass_order.h), which plans and evaluate() do not know.
+//
+// Without contention, virtual stages and the end of the step, step_time is evaluate()'s makespan,
+// to the nanosecond. Deterministic; O(passes * log).
 #pragma once
 
 #include "cluster/cluster_spec.h"
@@ -47,6 +50,8 @@ struct SimulationInput {
   HopLinks links;
   StepEndSpec end;
   MemorySpec memory;
+  // V, model chunks a device. Above 1 it needs pipelines, and p * V must divide the layers.
+  std::int32_t virtual_stages = 1;
   bool keep_events = true;  // false: an empty list of events, everything else as usual
 };
 

@@ -12,10 +12,14 @@ namespace weft {
 namespace {
 
 constexpr const char* kSchema = "weft.timeline.v1";
+// With virtual stages: their number, and each event's chunk.
+constexpr const char* kChunkSchema = "weft.timeline.v2";
 constexpr std::int64_t kMostRanks = 1 << 20;
 constexpr std::int64_t kMostStages = 1 << 10;
+constexpr std::int64_t kMostVirtualStages = 1 << 10;
 constexpr std::int64_t kMostTime = std::int64_t{1} << 62;
-constexpr std::size_t kEventNumbers = 7;
+constexpr std::size_t kEventNumbers = 7;  // of version 1
+constexpr std::size_t kMostEventNumbers = 8;
 
 // For messages: whatever bytes the file's strings hold.
 std::string text_of(const nlohmann::ordered_json& json) {
@@ -36,19 +40,21 @@ void read_members(const nlohmann::ordered_json& json, const std::string& where, 
 
 TimelineEvent read_event(const nlohmann::ordered_json& row, const std::string& where,
                          const Timeline& timeline) {
-  WEFT_USER_CHECK(row.is_array() && row.size() == kEventNumbers,
+  const std::size_t num_numbers = timeline.virtual_stages > 1 ? kMostEventNumbers : kEventNumbers;
+  WEFT_USER_CHECK(row.is_array() && row.size() == num_numbers,
                   "{}: an event is {}, expected {} whole numbers", where, text_of(row),
-                  kEventNumbers);
-  const std::array<std::int64_t, kEventNumbers> most{
+                  num_numbers);
+  const std::array<std::int64_t, kMostEventNumbers> most{
       timeline.num_ranks - 1,
       timeline.pipeline_stages - 1,
       static_cast<std::int64_t>(kActivityNames.size()) - 1,
       std::int64_t{1} << 30,
       std::int64_t{1} << 30,
       timeline.step_time.value(),
-      timeline.step_time.value()};
-  std::array<std::int64_t, kEventNumbers> values{};
-  for (std::size_t i = 0; i < kEventNumbers; ++i) {
+      timeline.step_time.value(),
+      timeline.virtual_stages - 1};
+  std::array<std::int64_t, kMostEventNumbers> values{};
+  for (std::size_t i = 0; i < num_numbers; ++i) {
     const std::int64_t least = i == 3 || i == 4 ? -1 : 0;
     const bool is_good = row[i].is_number_integer() &&
                          row[i].get<double>() >= static_cast<double>(least) &&
@@ -66,7 +72,8 @@ TimelineEvent read_event(const nlohmann::ordered_json& row, const std::string& w
           .micro_batch_idx = static_cast<std::int32_t>(values[3]),
           .slot_idx = static_cast<std::int32_t>(values[4]),
           .start = Nanoseconds(values[5]),
-          .end = Nanoseconds(values[6])};
+          .end = Nanoseconds(values[6]),
+          .chunk = static_cast<std::int32_t>(values[7])};
 }
 
 void check_order(const Timeline& timeline, const std::string& where) {
@@ -83,12 +90,14 @@ void check_order(const Timeline& timeline, const std::string& where) {
 }
 
 void write_head(FileWriter& out, const Timeline& timeline) {
+  const bool has_chunks = timeline.virtual_stages > 1;
   out.write(fmt::format(
       "{{\"schema\":\"{}\",\"strategy\":{},\"cost\":{},\"step\":{},\"num_ranks\":{},"
-      "\"pipeline_stages\":{},\"tokens\":{},\"micro_batches_time_ns\":{},\"step_time_ns\":{},\n",
-      kSchema, json_string(timeline.strategy), json_string(timeline.cost), timeline.step,
-      timeline.num_ranks, timeline.pipeline_stages, timeline.tokens, timeline.micro_batches_time,
-      timeline.step_time));
+      "\"pipeline_stages\":{},{}\"tokens\":{},\"micro_batches_time_ns\":{},\"step_time_ns\":{},\n",
+      has_chunks ? kChunkSchema : kSchema, json_string(timeline.strategy),
+      json_string(timeline.cost), timeline.step, timeline.num_ranks, timeline.pipeline_stages,
+      has_chunks ? fmt::format("\"virtual_stages\":{},", timeline.virtual_stages) : "",
+      timeline.tokens, timeline.micro_batches_time, timeline.step_time));
   const auto members = [&](const char* name, const auto& table, const auto& value) {
     nlohmann::ordered_json json;
     for (const auto& entry : table) json[entry.key] = value.*entry.member;
@@ -109,9 +118,10 @@ void save_timeline(const std::filesystem::path& path, const Timeline& timeline) 
   out.write("\"events\":[");
   const char* separator = "\n";
   for (const TimelineEvent& event : timeline.events) {
-    out.write(fmt::format("{}[{},{},{},{},{},{},{}]", separator, event.rank, event.stage,
+    out.write(fmt::format("{}[{},{},{},{},{},{},{}", separator, event.rank, event.stage,
                           static_cast<int>(event.activity), event.micro_batch_idx, event.slot_idx,
                           event.start, event.end));
+    out.write(timeline.virtual_stages > 1 ? fmt::format(",{}]", event.chunk) : "]");
     separator = ",\n";
   }
   out.write("]}\n");
@@ -122,14 +132,16 @@ Timeline load_timeline(const std::filesystem::path& path) {
   const nlohmann::ordered_json json = read_json_object(path, "timeline");
   const std::string where = fmt::format("timeline '{}'", path.string());
   const JsonFields fields(json, where);
-  fields.check_schema(kSchema);
-  const std::vector<std::string> keys{"schema",       "strategy",
-                                      "cost",         "step",
-                                      "num_ranks",    "pipeline_stages",
-                                      "tokens",       "split",
-                                      "bytes",        "events",
-                                      "peak_bytes",   "activities",
-                                      "step_time_ns", "micro_batches_time_ns"};
+  const bool has_chunks = fields.has("schema") && json["schema"] == kChunkSchema;
+  if (!has_chunks) fields.check_schema(kSchema);
+  std::vector<std::string> keys{"schema",       "strategy",
+                                "cost",         "step",
+                                "num_ranks",    "pipeline_stages",
+                                "tokens",       "split",
+                                "bytes",        "events",
+                                "peak_bytes",   "activities",
+                                "step_time_ns", "micro_batches_time_ns"};
+  if (has_chunks) keys.emplace_back("virtual_stages");
   fields.check_keys(keys, keys);
   Timeline timeline;
   timeline.strategy = fields.text("strategy");
@@ -138,6 +150,9 @@ Timeline load_timeline(const std::filesystem::path& path) {
   timeline.num_ranks = static_cast<std::int32_t>(fields.count("num_ranks", 1, kMostRanks));
   timeline.pipeline_stages =
       static_cast<std::int32_t>(fields.count("pipeline_stages", 1, kMostStages));
+  if (has_chunks)
+    timeline.virtual_stages =
+        static_cast<std::int32_t>(fields.count("virtual_stages", 2, kMostVirtualStages));
   timeline.tokens = fields.count("tokens", 0, kMostTime);
   timeline.step_time = Nanoseconds(fields.count("step_time_ns", 0, kMostTime));
   timeline.micro_batches_time =

@@ -1,8 +1,9 @@
 // Timeline: what every device does in one simulated step, as a value.
 //
-// A device is one stage of one rank (a tensor-parallel slice counts as one). Its events do not
-// overlap and ascend; time between them is idle. Within a pass the layers' compute and exposed
-// exchange alternate; here they are summed, compute first. Invariants, checked when a file is read:
+// A device is one stage of one rank (a tensor-parallel slice counts as one); with virtual stages it
+// runs the passes of several chunks of layers, one at a time. Its events do not overlap and ascend;
+// time between them is idle. Within a pass the layers' compute and exposed exchange alternate; here
+// they are summed, compute first. Invariants, checked when a file is read:
 // ranks and stages in range, 0 <= start <= end <= step_time. JSON form: docs/formats.md "Timeline".
 #pragma once
 
@@ -37,6 +38,7 @@ struct TimelineEvent {
   std::int32_t slot_idx = -1;
   Nanoseconds start;
   Nanoseconds end;
+  std::int32_t chunk = 0;  // of the device's virtual stages
   friend bool operator==(const TimelineEvent&, const TimelineEvent&) = default;
 };
 
@@ -91,6 +93,7 @@ struct Timeline {
   std::int64_t step = 0;
   std::int32_t num_ranks = 0;
   std::int32_t pipeline_stages = 1;
+  std::int32_t virtual_stages = 1;  // chunks of layers on a device
   std::int64_t tokens = 0;
   Nanoseconds micro_batches_time;  // until the last micro-batch ends
   Nanoseconds step_time;           // with reduction and optimizer

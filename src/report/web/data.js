@@ -82,7 +82,7 @@ const TIMELINE_FIGURES = [
   ...LINK_BYTES.map(([key, title]) => [`bytes.${key}`, `Sent: ${title}`, 'bytes', -1]),
   ['peak_bytes_max', 'Peak memory, fullest rank', 'bytes', -1], ['peak_bytes_median', 'Peak memory, median rank', 'bytes', 0],
   ['peak_bytes_min', 'Peak memory, emptiest rank', 'bytes', 0],
-  ['ranks', 'Ranks', 'count', 0], ['stages', 'Pipeline stages', 'count', 0], ['tokens', 'Tokens', 'tokens', 0],
+  ['ranks', 'Ranks', 'count', 0], ['stages', 'Pipeline stages', 'count', 0], ['virtual_stages', 'Virtual stages a device', 'count', 0], ['tokens', 'Tokens', 'tokens', 0],
   ['cost', 'Cost', 'text', 0],
 ];
 const TIMELINE_TILES = ['step_time_ns', 'tokens_per_s', 'idle_share', 'sent_bytes', 'peak_bytes_max', 'ranks', 'stages'];

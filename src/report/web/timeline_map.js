@@ -83,7 +83,7 @@ class TimelineMap extends RowMap {
     const lasts = (from, to) => `${format(from, 'ns')} to ${format(to, 'ns')}: ${format(to - from, 'ns')}`;
     if (first < end && starts[first] <= time) {
       const lines = [`${who}: ${this.nameOf(first)}`, lasts(starts[first], ends[first])];
-      if (timeline.event_micro_batch[first] >= 0) lines.push(`micro-batch ${timeline.event_micro_batch[first]} of the rank`);
+      if (timeline.event_micro_batch[first] >= 0) lines.push(`micro-batch ${timeline.event_micro_batch[first]} of the rank${timeline.virtual_stages > 1 ? `, chunk ${timeline.event_chunk[first]} of the device` : ''}`);
       return {lines, shared: null};
     }
     if (time > timeline.step_time_ns) return {lines: [`${who}: after the step`], shared: null};

@@ -48,7 +48,7 @@ function addTimelines() {
   const order = element('select', {'aria-label': 'order of rows'}, [element('option', {value: 'stage', text: 'stage by stage'}), element('option', {value: 'rank', text: 'rank by rank'})]);
   timelineMap = mapSection(section('timeline', 'Timeline'), {
     what: 'Timeline', rows: 'devices', more: [order],
-    titles: timelines.map((timeline) => `${timeline.name}: ${timeline.strategy}, ${timeline.ranks} rank${timeline.ranks > 1 ? 's' : ''}${timeline.stages > 1 ? ` of ${timeline.stages} stages` : ''}, ${format(timeline.step_time_ns, 'ns')}`),
+    titles: timelines.map((timeline) => `${timeline.name}: ${timeline.strategy}, ${timeline.ranks} rank${timeline.ranks > 1 ? 's' : ''}${timeline.stages > 1 ? ` of ${timeline.stages} stages` : ''}${timeline.virtual_stages > 1 ? ` x ${timeline.virtual_stages} chunks` : ''}, ${format(timeline.step_time_ns, 'ns')}`),
     legend: [...Object.values(ACTIVITIES).map(({title, colour}) => element('span', {}, [chip(`var(${colour})`), title])),
       element('span', {}, [chip('var(--idle)'), 'idle']), element('span', {text: '┃ end of the step'}), element('span', {text: '┊ end of the last micro-batch'})],
     makeMap: (host, status) => new TimelineMap(host, status),

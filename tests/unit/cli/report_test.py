@@ -180,10 +180,10 @@ class ReportTest(unittest.TestCase):
         self.assertAlmostEqual(float(out["data-key-zoom"]), 0.7)
         self.assertAlmostEqual(float(out["data-reset"]), 512)
 
-    def timeline(self, name, strategy, stages=1):
+    def timeline(self, name, strategy, stages=1, chunks=1):
         """A simulated step of 128 ranks: its file and what is in it."""
         path = self.folder / f"{name}.json"
-        made = weft("simulate", "--model", "llama-7b", "--cluster", "h800", "--devices", 128 * stages, "--pp", stages, "--workload", "github", "--context", "64K",
+        made = weft("simulate", "--model", "llama-7b", "--cluster", "h800", "--devices", 128 * stages, "--pp", stages, "--virtual-stages", chunks, "--workload", "github", "--context", "64K",
                     "--global-batch-tokens", "4M", "--strategy", strategy, "--timeline", path)
         self.assertEqual(made.returncode, 0, made.stderr)
         return path, json.loads(path.read_text())
@@ -194,6 +194,7 @@ class ReportTest(unittest.TestCase):
         median = peaks[middle] if len(peaks) % 2 else (peaks[middle - 1] + peaks[middle]) / 2
         expected = {"step_time_ns": timeline["step_time_ns"], "micro_batches_time_ns": timeline["micro_batches_time_ns"], "tokens": timeline["tokens"],
                     "tokens_per_s": timeline["tokens"] / seconds, "ranks": timeline["num_ranks"], "stages": timeline["pipeline_stages"],
+                    "virtual_stages": timeline.get("virtual_stages", 1),
                     "idle_share": timeline["split"]["data_parallel_bubble"] + timeline["split"]["pipeline_bubble"], "sent_bytes": sum(timeline["bytes"].values()),
                     "peak_bytes_min": peaks[0], "peak_bytes_median": median, "peak_bytes_max": peaks[-1],
                     **{f"split.{key}": share for key, share in timeline["split"].items()}, **{f"bytes.{key}": sent for key, sent in timeline["bytes"].items()}}
@@ -210,7 +211,7 @@ class ReportTest(unittest.TestCase):
             self.assertAlmostEqual(self.value(page, f"timeline.{i}.bytes_per_device.{key}"), sent / devices)
 
     def test_timelines_stand_side_by_side_with_their_own_numbers(self):
-        made = [self.timeline("hdp", "hdp"), self.timeline("static", "static"), self.timeline("pipes", "hdp", stages=2)]
+        made = [self.timeline("hdp", "hdp"), self.timeline("static", "static"), self.timeline("pipes", "hdp", stages=2, chunks=2)]
         path = self.page("timelines.html", *(a for file, _ in made for a in ("--timeline", file)))
         # The best of a row, as the page marks it.
         path.write_text(path.read_text().replace("</body>", """<script>
@@ -227,7 +228,7 @@ class ReportTest(unittest.TestCase):
         self.assertFalse([key for key in best if ".cost." in key or ".ranks." in key])
 
     def test_the_timeline_says_what_each_device_does_and_paints_it(self):
-        file, timeline = self.timeline("pointed", "hdp", stages=2)
+        file, timeline = self.timeline("pointed", "hdp", stages=2, chunks=2)
         path = self.page("pointed.html", "--timeline", file)
         probe = """<script>
           const shown = DATA.timelines[0], wanted = %s;
@@ -277,7 +278,7 @@ class ReportTest(unittest.TestCase):
             rank, stage = event[:2] if event else idle[0][:2]
             self.assertIn(f"rank {rank}, stage {stage}: ", tip["text"])
             self.assertEqual(tip["painted"], timeline["activities"][event[2]] if event else "idle", tip["text"])
-            start, end = event[5:] if event else (idle[0][6], idle[1][5])
+            start, end = event[5:7] if event else (idle[0][6], idle[1][5])
             times = re.search(r"(.*) to (.*): (.*)", tip["text"].splitlines()[1] if "\n" in tip["text"] else tip["text"])
             self.assertTrue(times, tip["text"])
             for text, value in zip(times.groups(), (start, end, end - start)):
@@ -285,7 +286,7 @@ class ReportTest(unittest.TestCase):
                 self.assertAlmostEqual(shown, value, delta=slack + 1, msg=tip["text"])
             if event and event[4] >= 0:
                 self.assertIn(f" of slot {event[4]}\n", tip["text"])
-                self.assertIn(f"micro-batch {event[3]} of the rank", tip["text"])
+                self.assertIn(f"micro-batch {event[3]} of the rank, chunk {event[7]} of the device", tip["text"])
 
     def test_runs_plans_and_timelines_share_a_page(self):
         run, lines = self.make_run("mixed", 6, steps=3)

@@ -126,6 +126,55 @@ TEST_F(SimulateCommandTest, ASweepGivesARowForEachPointAndCsvEveryStrategy) {
   EXPECT_THAT(error(small({"--sweep", "capacity"})), HasSubstr("expected KEY=VALUE"));
 }
 
+TEST_F(SimulateCommandTest, VirtualStagesShortenTheBubbleAndStandInEveryOutput) {
+  const auto with = [](std::vector<std::string> more) {
+    more.insert(more.end(), {"--devices", "32", "--pp", "4", "--capacity", "8K"});
+    return small(more);
+  };
+  const auto json_of = [&](const std::string& chunks) {
+    return nlohmann::json::parse(
+        run(with({"--strategy", "static", "--json", "--virtual-stages", chunks})));
+  };
+  const auto one = json_of("1");
+  const auto two = json_of("2");
+  EXPECT_EQ(two["virtual_stages"], 2);
+  EXPECT_FALSE(one.contains("virtual_stages"));
+  const auto& plain = one["strategies"][0];
+  const auto& chunked = two["strategies"][0];
+  EXPECT_LT(chunked["step_s"], plain["step_s"]);
+  EXPECT_LT(chunked["split"]["pipeline_bubble"].get<double>(),
+            0.7 * plain["split"]["pipeline_bubble"].get<double>());
+  EXPECT_GT(chunked["peak_bytes"], plain["peak_bytes"]);
+  EXPECT_LT(two["largest_capacity"], one["largest_capacity"]);
+  EXPECT_THAT(run(with({"--virtual-stages", "2"})), HasSubstr("4 pipeline, 2 virtual stages"));
+
+  const std::string rows = run(with({"--sweep", "virtual_stages=4", "--strategy", "pow2"}));
+  EXPECT_EQ(rows.find("strategy"), rows.find("pow2") - rows.find('\n') - 1) << "columns line up";
+  const std::string csv = run(with({"--sweep", "virtual_stages=1,2,4", "--csv"}));
+  EXPECT_THAT(csv, HasSubstr("virtual_stages,strategy,step_s"));
+  EXPECT_THAT(csv, HasSubstr("\n4,"));
+  EXPECT_EQ(run(with({"--sweep", "virtual-stages=2", "--csv"})).substr(15),
+            run(with({"--sweep", "virtual_stages=2", "--csv"})).substr(15));
+
+  run(with({"--strategy", "hdp", "--virtual-stages", "4", "--timeline", at("t.json"), "--trace",
+            at("c.json")}));
+  const Timeline timeline = load_timeline(at("t.json"));
+  EXPECT_EQ(timeline.virtual_stages, 4);
+  EXPECT_TRUE(std::any_of(timeline.events.begin(), timeline.events.end(),
+                          [](const TimelineEvent& event) { return event.chunk == 3; }));
+  EXPECT_THAT(read_text_file(at("c.json")), HasSubstr("\"chunk\":3"));
+}
+
+TEST_F(SimulateCommandTest, VirtualStagesThatCannotBeAreNamed) {
+  EXPECT_THAT(error(small({"--virtual-stages", "2"})), HasSubstr("without a pipeline; raise --pp"));
+  EXPECT_THAT(error(small({"--pp", "2", "--virtual-stages", "0"})),
+              HasSubstr("--virtual-stages is 0, expected 1"));
+  EXPECT_THAT(error(small({"--pp", "2", "--virtual-stages", "3"})),
+              HasSubstr("expected one of 1, 2, 4, 8, 16"));
+  EXPECT_THAT(error({"--paper", "--virtual-stages", "2"}), HasSubstr("the paper's own runs"));
+  EXPECT_THAT(error({"--paper", "--pp", "2"}), HasSubstr("the paper's own runs"));
+}
+
 TEST_F(SimulateCommandTest, SlowerLinksLengthenAStepWhoseExchangeIsExposed) {
   const auto step = [](const std::string& scale) {
     const auto json = nlohmann::json::parse(
@@ -194,6 +243,7 @@ TEST_F(SimulateCommandTest, AMeasuredCostAloneGivesStepsWithTheirEnd) {
   EXPECT_LT(table.find("\nhdp "), table.find("\nstatic "));
   for (const auto& [flag, value] :
        std::vector<std::pair<std::string, std::string>>{{"--tp", "2"},
+                                                        {"--virtual-stages", "2"},
                                                         {"--recompute", "full"},
                                                         {"--dtype", "float32"},
                                                         {"--link-scale", "0.5"},

@@ -68,13 +68,15 @@ std::vector<TimelineEvent> events_of(const nlohmann::json& json) {
       const Nanoseconds start = time + Nanoseconds(json["event_gap"][e].get<std::int64_t>());
       time = start + Nanoseconds(json["event_ns"][e].get<std::int64_t>());
       const std::string activities = json["event_activity"];
-      events.push_back({.rank = static_cast<int>(device) / stages,
-                        .stage = static_cast<int>(device) % stages,
-                        .activity = static_cast<Activity>(activities[e] - '0'),
-                        .micro_batch_idx = json["event_micro_batch"][e],
-                        .slot_idx = json["event_slot"][e],
-                        .start = start,
-                        .end = time});
+      events.push_back(
+          {.rank = static_cast<int>(device) / stages,
+           .stage = static_cast<int>(device) % stages,
+           .activity = static_cast<Activity>(activities[e] - '0'),
+           .micro_batch_idx = json["event_micro_batch"][e],
+           .slot_idx = json["event_slot"][e],
+           .start = start,
+           .end = time,
+           .chunk = json["virtual_stages"] > 1 ? json["event_chunk"][e].get<int>() : 0});
     }
   }
   return events;
@@ -135,6 +137,8 @@ TEST(TimelineJson, ColumnsHoldTheTimeline) {
   EXPECT_EQ(json["step"], 4);
   EXPECT_EQ(json["ranks"], 2);
   EXPECT_EQ(json["stages"], 2);
+  EXPECT_EQ(json["virtual_stages"], 1);
+  EXPECT_FALSE(json.contains("event_chunk"));
   EXPECT_EQ(json["tokens"], 3000);
   EXPECT_EQ(json["micro_batches_time_ns"], 80);
   EXPECT_EQ(json["step_time_ns"], 100);
@@ -156,6 +160,7 @@ TEST(TimelineJson, RandomEventsReadBack) {
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
   for (int ranks : {1, 2, 3, 5, 7, 8}) {
     Timeline timeline = idle_timeline(ranks, 1 + below(3));
+    timeline.virtual_stages = 1 + below(3);
     std::int64_t last = 0;
     for (int device = 0; device < ranks * timeline.pipeline_stages; ++device) {
       std::int64_t time = 0;
@@ -168,7 +173,8 @@ TEST(TimelineJson, RandomEventsReadBack) {
                                    .micro_batch_idx = below(9) - 1,
                                    .slot_idx = below(9999) - 1,
                                    .start = Nanoseconds(start),
-                                   .end = Nanoseconds(time)});
+                                   .end = Nanoseconds(time),
+                                   .chunk = below(timeline.virtual_stages)});
       }
       last = std::max(last, time);
     }

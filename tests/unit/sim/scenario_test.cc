@@ -58,6 +58,26 @@ TEST(Scenario, PipelinesHoldWhatTheMemoryCountSays) {
       << "the first stage, with four micro-batches in flight";
 }
 
+TEST(Scenario, PipelinesOfChunksHoldWhatTheMemoryCountSays) {
+  Scenario scenario = scenario_of(16, 2, 4);
+  const double plain = device_memory(scenario.model, scenario.setup).activations_per_token;
+  const double plain_peak = outlook_of(scenario, sequences_of(32, 2000), 2048_tok).peak_bytes;
+  for (const std::int64_t chunks : {2, 4, 8}) {
+    scenario.setup.virtual_stages = chunks;
+    scenario = make_scenario(scenario.model, scenario.cluster, scenario.setup);
+    const StepOutlook outlook = outlook_of(scenario, sequences_of(32, 2000), 2048_tok);
+    const DeviceMemory memory = device_memory(scenario.model, scenario.setup);
+    EXPECT_NEAR(memory.activations_per_token / plain, 1 + 3.0 / (4 * static_cast<double>(chunks)),
+                1e-12)
+        << "(p - 1) / (p V) more than without chunks";
+    EXPECT_NEAR(outlook.peak_bytes, memory.states() + memory.activations_per_token * 2000, 1);
+    EXPECT_GT(outlook.peak_bytes, plain_peak);
+    EXPECT_EQ(outlook.timeline.virtual_stages, chunks);
+    EXPECT_LT(largest_capacity(scenario.model, scenario.cluster, scenario.setup),
+              largest_capacity(scenario.model, scenario.cluster, scenario_of(16, 2, 4).setup));
+  }
+}
+
 TEST(Scenario, SlowerLinksOnlyMatterWhereTheExchangeIsExposed) {
   Scenario scenario = scenario_of(32, 1, 1);
   const auto time = [&](double scale, const std::vector<SequenceSpec>& sequences) {

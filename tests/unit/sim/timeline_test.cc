@@ -15,8 +15,10 @@
 namespace weft {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 Timeline small_timeline() {
   Timeline timeline;
@@ -52,6 +54,33 @@ TEST_F(TimelineFile, ReadsBackExactlyWhatWasWritten) {
   empty.events.clear();
   save_timeline(path_, empty);
   EXPECT_EQ(load_timeline(path_), empty);
+}
+
+Timeline chunked_timeline() {
+  Timeline timeline = small_timeline();
+  timeline.virtual_stages = 3;
+  for (std::size_t i = 0; i < timeline.events.size(); ++i)
+    timeline.events[i].chunk = static_cast<std::int32_t>(i % 3);
+  return timeline;
+}
+
+TEST_F(TimelineFile, ChunksAreInVersionTwoAndVersionOneIsWithoutThem) {
+  EXPECT_THAT(text_, AllOf(HasSubstr("weft.timeline.v1"), Not(HasSubstr("virtual_stages"))));
+  save_timeline(path_, chunked_timeline());
+  EXPECT_EQ(load_timeline(path_), chunked_timeline());
+  text_ = read_text_file(path_);
+  EXPECT_THAT(text_, HasSubstr("weft.timeline.v2"));
+  EXPECT_THAT(error_after("[0,0,2,0,0,40,50,1]", "[0,0,2,0,0,40,50,3]"),
+              HasSubstr("number 7 is 3, expected 0 to 2"));
+  EXPECT_THAT(error_after("[0,0,2,0,0,40,50,1]", "[0,0,2,0,0,40,50]"),
+              HasSubstr("8 whole numbers"));
+  EXPECT_THAT(error_after("\"virtual_stages\":3", "\"virtual_stages\":1"),
+              HasSubstr("\"virtual_stages\""));
+  EXPECT_THAT(error_after("\"virtual_stages\":3,", ""), HasSubstr("\"virtual_stages\" is missing"));
+  save_chrome_trace(path_, chunked_timeline());
+  const auto json = nlohmann::json::parse(read_text_file(path_));
+  EXPECT_EQ(json["traceEvents"].back()["args"]["chunk"], 0);
+  EXPECT_EQ(json["traceEvents"][json["traceEvents"].size() - 2]["args"]["chunk"], 2);
 }
 
 TEST_F(TimelineFile, WhatBreaksItsInvariantsIsNamed) {

@@ -16,9 +16,9 @@ import time
 
 RANKS = 4
 LIMIT_MS = 3000
-IS_SANITIZED = "ASAN_OPTIONS" in os.environ
+SANITIZERS = [name for name in ("ASAN_OPTIONS", "TSAN_OPTIONS") if name in os.environ]
 # What starting and ending four processes may take on a busy machine, beside the limit.
-START_S = 20.0 if IS_SANITIZED else 4.0
+START_S = 20.0 if SANITIZERS else 4.0
 HARD_LIMIT_S = 60
 
 # fault -> what the output must hold ({r}: the faulty rank), and how many lines Weft itself may print
@@ -60,8 +60,8 @@ def run_case(program, fault, faulty, scratch):
     tmp.mkdir()
     environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", TMPDIR=str(tmp),
                        OMPI_MCA_btl_vader_backing_directory=str(shm))
-    if IS_SANITIZED:  # the program's own end is tested, not the sanitizer's
-        environment["ASAN_OPTIONS"] += ":handle_segv=0"
+    for name in SANITIZERS:  # the program's own end is tested, not the sanitizer's
+        environment[name] += ":handle_segv=0"
     environment[mark.split("=")[0]] = mark.split("=")[1]
     command = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n", str(RANKS), program, fault, str(faulty),
                str(LIMIT_MS)]

@@ -340,12 +340,13 @@ TEST(MpiFault, AHandleDroppedWithoutAnExceptionEndsTheWorldAtOnce) {
 TEST(MpiFault, NoBufferIsTouchedAfterAWaitThatFailed) {
   if (num_ranks() < 2) GTEST_SKIP();
   const Outcome outcome = run(seconds(2), [](Communicator& comm) {
-    // From here on rank 1 comes too late, but within the time that a failed job waits for it.
     barrier(comm, {.operation = "start"});
+    std::vector<int> token(1);
     if (my_rank() == 0) {
       auto data = std::make_unique<std::vector<int>>(kLarge, 1);
       auto into = std::make_unique<std::vector<int>>(kLarge, 5);
       Handle received = receive(comm, 1, *into, {.operation = "gone"});
+      send(comm, 1, token, {.operation = "waits from here on"}).wait();
       try {
         send(comm, 1, *data, {.operation = "gone"}).wait();
       } catch (const CommError&) {
@@ -357,7 +358,11 @@ TEST(MpiFault, NoBufferIsTouchedAfterAWaitThatFailed) {
       }
       return;
     }
-    if (my_rank() == 1) std::this_thread::sleep_for(milliseconds(2250));
+    if (my_rank() == 1) {
+      receive(comm, 0, token, {.operation = "waits from here on"}).wait();
+      // Too late, but within the time that a failed job waits for it.
+      std::this_thread::sleep_for(milliseconds(2250));
+    }
     std::vector<int> data(kLarge, 9);
     const std::int32_t peer = my_rank() == 1 ? 0 : my_rank();
     Handle sent = send(comm, peer, data, {.operation = "gone"});

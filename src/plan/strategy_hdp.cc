@@ -15,9 +15,9 @@ namespace weft {
 
 namespace {
 
-// With few sequences, sharing a whole pack (static) or packing longs and shorts in turn (naive) is
-// sometimes better than groups that each have a slot; both are plans of this plan space, so they
-// are candidates.
+// With few sequences, sharing a whole pack (static), packing longs and shorts in turn (naive) or
+// balancing greedily (algorithm2) is sometimes better than groups that each have a slot; all are
+// plans of this plan space, so they are candidates.
 constexpr std::size_t kFewSequences = 1000;
 
 void append_schedule(const GangSchedule& schedule, StepPlan& plan) {
@@ -64,11 +64,10 @@ std::vector<Candidate> rivals(const PlanRequest& request, const StepPlan& header
   add(plan_hdp_naive, Tokens(0));
   add(plan_static, header.sequences.front().tokens);
   add(plan_static, request.options.capacity * header.num_ranks);
-  // Their groups may lie inside nodes where those of a schedule of its own do not.
-  if (request.cost.has_node_hops()) {
-    add(plan_pow2, Tokens(0));
-    add(plan_hdp_algorithm2, Tokens(0));
-  }
+  // Where hops inside a node are cheaper, its groups may lie inside nodes where others do not.
+  if (request.cost.has_node_hops()) add(plan_pow2, Tokens(0));
+  // Packs before it balances: better where a micro-batch costs much.
+  add(plan_hdp_algorithm2, Tokens(0));
   if (request.cluster.is_uniform()) {
     add(plan_hdp_many, Tokens(0));
   } else {

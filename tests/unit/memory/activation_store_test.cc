@@ -16,9 +16,9 @@ using testing::FailingTier;
 using testing::LateTier;
 using testing::MapTier;
 
-SavedLayer saved_with_q(std::int64_t rows) {
+SavedLayer saved_with_qkv(std::int64_t rows) {
   SavedLayer saved;
-  saved.q = at::ones({rows, 2, 4});
+  saved.qkv = at::ones({rows, 8});
   return saved;
 }
 
@@ -31,16 +31,13 @@ SavedLayer random_layer(std::int64_t rows, std::int64_t seed, at::ScalarType dty
   SavedLayer saved;
   saved.input = fresh({rows, 24});
   saved.input_rstd = fresh({rows, 1});
-  const at::Tensor qkv = fresh({rows, 4 * 8});  // one product for three tensors
-  saved.q = qkv.narrow(1, 0, 16).view({rows, 4, 4});
-  saved.k = qkv.narrow(1, 16, 8).view({rows, 2, 4});
-  saved.v = qkv.narrow(1, 24, 8).view({rows, 2, 4});
-  saved.attention_out = fresh({rows, 4, 4});
+  const at::Tensor shared = fresh({rows, 48});
+  saved.qkv = shared.narrow(1, 0, 32);
+  saved.attention_out = shared.narrow(1, 32, 16).view({rows, 4, 4});
   saved.attention_lse = fresh({rows, 4}).t();  // [H, T], not contiguous
   saved.middle = fresh({rows, 24});
   saved.middle_rstd = fresh({rows, 1});
-  saved.gate = fresh({rows, 40});
-  saved.up = fresh({rows, 40});
+  saved.gate_up = fresh({rows, 80});
   return saved;
 }
 
@@ -58,7 +55,7 @@ void expect_same(SavedLayer actual, SavedLayer expected) {
 void poison_free_memory(std::int64_t rows) {
   std::vector<at::Tensor> poison;
   for (int i = 0; i < 12; ++i)
-    for (const std::int64_t columns : {1, 4, 16, 24, 32, 40})
+    for (const std::int64_t columns : {1, 4, 16, 24, 32, 48, 80})
       poison.push_back(at::full({rows, columns}, std::nan("")));
 }
 
@@ -68,12 +65,12 @@ TEST(ActivationStore, GivesBackEachLayerOnceAndFreesItWithTheValue) {
   ActivationStore layers(3);
   {
     const AllocationScope scope(counter);
-    for (std::int64_t i = 0; i < 3; ++i) layers.put(i, saved_with_q(10 * (i + 1)));
+    for (std::int64_t i = 0; i < 3; ++i) layers.put(i, saved_with_qkv(10 * (i + 1)));
   }
   EXPECT_EQ(counter.live(), Bytes(60 * 8 * 4));
   for (std::int64_t i = 2; i >= 0; --i) {
     const SavedLayer saved = layers.take(i);
-    EXPECT_EQ(saved.q.size(0), 10 * (i + 1));
+    EXPECT_EQ(saved.qkv.size(0), 10 * (i + 1));
     EXPECT_EQ(saved.bytes(), Bytes(10 * (i + 1) * 8 * 4));
   }
   EXPECT_EQ(counter.live(), 0_B);
@@ -84,8 +81,8 @@ TEST(ActivationStore, ALayerSavedTwiceOrTakenTwiceIsABug) {
   for (const Offload& offload : {Offload{}, Offload{.tier = &tier, .ratio = 1}}) {
     ActivationStore layers(3, offload);
     EXPECT_THROW(layers.take(0), InternalError);
-    layers.put(0, saved_with_q(1));
-    EXPECT_THROW(layers.put(0, saved_with_q(1)), InternalError);
+    layers.put(0, saved_with_qkv(1));
+    EXPECT_THROW(layers.put(0, saved_with_qkv(1)), InternalError);
     layers.take(0);
     EXPECT_THROW(layers.take(0), InternalError);
   }

@@ -35,13 +35,13 @@ TEST(Recompute, ElementsOfALargeLayerAreThoseCountedByHand) {
 TEST(Recompute, DropsOnlyWhatItsModeComputesAgain) {
   SavedLayer saved;
   for (at::Tensor* tensor :
-       {&saved.input, &saved.input_rstd, &saved.q, &saved.k, &saved.v, &saved.attention_out,
-        &saved.attention_lse, &saved.middle, &saved.middle_rstd, &saved.gate, &saved.up})
+       {&saved.input, &saved.input_rstd, &saved.qkv, &saved.attention_out, &saved.attention_lse,
+        &saved.middle, &saved.middle_rstd, &saved.gate_up})
     *tensor = at::ones({1});
   drop_recomputed(Recompute::kNone, saved);
-  EXPECT_EQ(saved.bytes(), Bytes(11 * 4));
+  EXPECT_EQ(saved.bytes(), Bytes(8 * 4));
   drop_recomputed(Recompute::kAttention, saved);
-  EXPECT_EQ(saved.bytes(), Bytes(6 * 4));
+  EXPECT_EQ(saved.bytes(), Bytes(5 * 4));
   EXPECT_FALSE(saved.attention_out.defined());
   drop_recomputed(Recompute::kFull, saved);
   EXPECT_EQ(saved.bytes(), Bytes(2 * 4));

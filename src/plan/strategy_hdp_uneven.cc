@@ -22,8 +22,11 @@ namespace {
 // Sequences are whole that at least this share of the ranks hold; longer ones would crowd on the
 // ranks of most memory, which groups want.
 constexpr double kWholeShare = 0.4;
-constexpr double kGapWeight = 0.2;
-constexpr double kLateWeight = 4;
+// Where all ranks hold the same, a price is nearly the speed, and ranks are chosen by windows too.
+constexpr UnevenGoal kLikeMemories{
+    .late_weight = 4, .gap_weight = 0.2, .premium_weight = 0, .member_weight = 0};
+constexpr UnevenGoal kUnlikeMemories{
+    .late_weight = 4, .gap_weight = 0.05, .premium_weight = 1, .member_weight = 1};
 
 // The time of a rank costs max(v, speed_share * v + memory_price * C_r / C).
 struct Trial {
@@ -32,11 +35,14 @@ struct Trial {
   double goal = 1;  // makespan aimed at, over the bound
 };
 constexpr std::array<Trial, 2> kSpeedTrials{{{1, 0, 1}, {0.9, 0.1, 1.01}}};
-constexpr std::array<Trial, 2> kMemoryTrials{{{0.7, 0.4, 1.04}, {0.8, 0.25, 1.03}}};
+constexpr std::array<Trial, 3> kMemoryTrials{
+    {{0.7, 0.4, 1.02}, {0.75, 0.3, 1.02}, {0.85, 0.15, 1.02}}};
 
 StripSchedule schedule_uneven(const PlanRequest& request, const StepPlan& plan,
                               const StripInput& input, const std::vector<Member>& ranks,
-                              const Trial& trial) {
+                              const Trial& trial, UnevenGoal goal) {
+  goal.time_ns =
+      static_cast<std::int64_t>(static_cast<double>(plan.lower_bound.value()) * trial.goal);
   std::vector<double> prices;
   for (const Member& rank : ranks) {
     const double memory =
@@ -44,11 +50,7 @@ StripSchedule schedule_uneven(const PlanRequest& request, const StepPlan& plan,
     prices.push_back(
         std::max(rank.speed, trial.speed_share * rank.speed + trial.memory_price * memory));
   }
-  UnevenPlacement placement(request.cost, ranks, std::move(prices),
-                            {.time_ns = static_cast<std::int64_t>(
-                                 static_cast<double>(plan.lower_bound.value()) * trial.goal),
-                             .late_weight = kLateWeight,
-                             .gap_weight = kGapWeight},
+  UnevenPlacement placement(request.cost, ranks, std::move(prices), goal,
                             request.cluster.ranks_per_node);
   // Those before the whole ones.
   const std::size_t num_shared = input.whole.empty()
@@ -89,9 +91,11 @@ void plan_hdp_uneven(const PlanRequest& request, StepPlan& plan) {
   input.num_ranks = plan.num_ranks;
   input.whole = whole_runs(plan.sequences, num_shared);
   StripSchedule best;
-  const std::span<const Trial> trials = is_even ? kSpeedTrials : kMemoryTrials;
+  const std::span<const Trial> trials =
+      is_even ? std::span<const Trial>(kSpeedTrials) : std::span<const Trial>(kMemoryTrials);
   for (std::size_t t = 0; t < trials.size(); ++t) {
-    StripSchedule schedule = schedule_uneven(request, plan, input, ranks, trials[t]);
+    StripSchedule schedule = schedule_uneven(request, plan, input, ranks, trials[t],
+                                             is_even ? kLikeMemories : kUnlikeMemories);
     if (t == 0 || schedule.makespan < best.makespan) best = std::move(schedule);
   }
   StripAssembly(plan).append(input, best);

@@ -23,7 +23,11 @@ namespace weft {
 struct UnevenGoal {
   std::int64_t time_ns = 0;  // makespan aimed at
   double late_weight = 4;    // of rank time after it
-  double gap_weight = 0.5;   // of time that a rank waits; whole sequences may fill it
+  // Of the price of time that a rank waits, which whole sequences may fill; and of the part of the
+  // price that is above the rank's speed, which they do not bring in.
+  double gap_weight = 0.5;  // above 0
+  double premium_weight = 0;
+  double member_weight = 0;  // of what a member more costs the others of a group
 };
 
 class UnevenPlacement {
@@ -55,7 +59,8 @@ class UnevenPlacement {
     std::int64_t held = 0;
     double speed = 0;
     double price = 0;
-    double used_price = 0;  // without time in gaps, so far as that has no other use
+    double used_price = 0;     // without time in gaps, so far as that has no other use
+    double waiting_price = 0;  // of those that wait for the start
     double priced_since = 0;
     std::int64_t num_limited = 0;
   };
@@ -76,13 +81,15 @@ class UnevenPlacement {
   // Of the ranks [begin, end).
   void add_price_order(std::int64_t level, double speed_value, std::uint32_t begin,
                        std::uint32_t end);
-  void add_speed_order(bool is_mixed);
   std::vector<std::int64_t> possible_starts(std::int64_t shortest) const;
   void try_start(std::int64_t start, std::int64_t shortest);
   void find_free(std::int64_t start, std::int64_t shortest);
+  void add(const Candidate& free, std::int64_t level, Sums& sums) const;
   void collect(const std::vector<std::uint32_t>& order, std::int64_t level, std::int64_t enough);
   void try_cheapest(std::int64_t start, const PriceOrder& order);
   void try_windows(std::int64_t start, const std::vector<std::uint32_t>& order);
+  double cost_of(std::int64_t start, const Group& group, double time, double waiting) const;
+  double waiting_of(std::int64_t start, const Group& group) const;
   void try_group(std::int64_t start, const Group& group);
   double slowest_of(std::size_t begin, std::size_t end) const;
   bool share_node(std::uint32_t rank, std::uint32_t other) const;
@@ -100,6 +107,8 @@ class UnevenPlacement {
   UnevenGoal goal_;
   double all_layers_ = 1;
   std::vector<double> price_;                // [ranks]
+  std::vector<double> premium_;              // [ranks]: part of the price above the speed, weighted
+  std::vector<double> waiting_price_;        // [ranks]: before the gap weight
   std::vector<std::vector<FreeTime>> free_;  // [ranks] ascending; the last one never ends
   std::vector<PriceOrder> price_orders_;
   std::vector<std::vector<std::uint32_t>> speed_orders_;  // where all ranks hold the same

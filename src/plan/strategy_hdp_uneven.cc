@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/random.h"
 #include "plan/strategy.h"
 #include "plan/strip_assembly.h"
 #include "plan/uneven_placement.h"
@@ -28,6 +29,11 @@ constexpr UnevenGoal kLikeMemories{
 constexpr UnevenGoal kUnlikeMemories{
     .late_weight = 4, .gap_weight = 0.05, .premium_weight = 1, .member_weight = 1};
 
+// Sequences that take more than one part in so many of all memory, the longest of them.
+constexpr std::int64_t kGiantShare = 16;
+constexpr std::size_t kMostGiants = 24;
+constexpr std::uint64_t kGiantOrders = 10;
+
 // The time of a rank costs max(v, speed_share * v + memory_price * C_r / C).
 struct Trial {
   double speed_share = 1;
@@ -36,7 +42,44 @@ struct Trial {
 };
 constexpr std::array<Trial, 2> kSpeedTrials{{{1, 0, 1}, {0.9, 0.1, 1.01}}};
 constexpr std::array<Trial, 3> kMemoryTrials{
-    {{0.7, 0.4, 1.02}, {0.75, 0.3, 1.02}, {0.85, 0.15, 1.02}}};
+    {{0.7, 0.4, 1.01}, {0.75, 0.3, 1.01}, {0.85, 0.15, 1.02}}};
+
+// Places the longest sequences in several orders and keeps the cheapest: few of them fit side by
+// side, and which ones do decides how much of the ranks is left idle. Returns how many it placed.
+std::size_t place_giants(std::span<const SequenceSpec> sequences, std::int64_t all_memory,
+                         UnevenPlacement& placement) {
+  std::vector<std::size_t> order;
+  while (order.size() < std::min(kMostGiants, sequences.size()) &&
+         sequences[order.size()].tokens.value() > all_memory / kGiantShare)
+    order.push_back(order.size());
+  const auto place_all = [&](UnevenPlacement& empty) {
+    double cost = 0;
+    for (const std::size_t i : order)
+      cost += empty.place(static_cast<std::int32_t>(i), sequences[i].tokens);
+    return cost;
+  };
+  const UnevenPlacement empty = placement;
+  double least = place_all(placement);
+  if (order.size() < 3) return order.size();
+  const RandomStream random(0, "orders of giants");
+  for (std::uint64_t move = 0; move < kGiantOrders; ++move) {
+    // One of them earlier than it was.
+    const std::vector<std::size_t> before = order;
+    const auto from = static_cast<std::ptrdiff_t>(1 + random.below(2 * move, order.size() - 1));
+    const auto to =
+        static_cast<std::ptrdiff_t>(random.below(2 * move + 1, static_cast<std::uint64_t>(from)));
+    std::rotate(order.begin() + to, order.begin() + from, order.begin() + from + 1);
+    UnevenPlacement trial = empty;
+    const double cost = place_all(trial);
+    if (cost < least) {
+      least = cost;
+      placement = std::move(trial);
+    } else {
+      order = before;
+    }
+  }
+  return order.size();
+}
 
 StripSchedule schedule_uneven(const PlanRequest& request, const StepPlan& plan,
                               const StripInput& input, const std::vector<Member>& ranks,
@@ -52,11 +95,17 @@ StripSchedule schedule_uneven(const PlanRequest& request, const StepPlan& plan,
   }
   UnevenPlacement placement(request.cost, ranks, std::move(prices), goal,
                             request.cluster.ranks_per_node);
+  std::int64_t all_memory = 0;
+  for (const Member& rank : ranks) all_memory += rank.capacity;
   // Those before the whole ones.
   const std::size_t num_shared = input.whole.empty()
                                      ? plan.sequences.size()
                                      : static_cast<std::size_t>(input.whole.front().first);
-  for (std::size_t i = 0; i < num_shared; ++i)
+  const std::size_t num_giants =
+      goal.member_weight > 0
+          ? place_giants(std::span(plan.sequences).first(num_shared), all_memory, placement)
+          : 0;
+  for (std::size_t i = num_giants; i < num_shared; ++i)
     placement.place(static_cast<std::int32_t>(i), plan.sequences[i].tokens);
   StripSchedule schedule;
   schedule.groups = placement.take_groups();

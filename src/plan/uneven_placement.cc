@@ -24,7 +24,7 @@ constexpr std::array<double, 2> kNodeSpeedValues{0.2, 0.95};  // of the ranks of
 UnevenPlacement::UnevenPlacement(const CostModel& cost, std::vector<Member> ranks,
                                  std::vector<double> prices, const UnevenGoal& goal,
                                  std::int32_t ranks_per_node)
-    : cost_(cost),
+    : cost_(&cost),
       ranks_(std::move(ranks)),
       ranks_per_node_(ranks_per_node),
       costs_(cost, uniform_cluster(static_cast<std::int32_t>(ranks_.size()), ranks_per_node)),
@@ -71,11 +71,11 @@ void UnevenPlacement::add_price_order(std::int64_t level, double speed_value, st
                            .level = level});
 }
 
-void UnevenPlacement::place(std::int32_t sequence_idx, Tokens tokens) {
+double UnevenPlacement::place(std::int32_t sequence_idx, Tokens tokens) {
   best_cost_ = std::numeric_limits<double>::infinity();
   best_ranks_.clear();
   tokens_ = tokens;
-  work_ns_ = cost_.attention_ns_per_pair * static_cast<double>(causal_work({0, tokens_.value()}));
+  work_ns_ = cost_->attention_ns_per_pair * static_cast<double>(causal_work({0, tokens_.value()}));
   const std::int64_t shortest = least_time();
   const std::vector<std::int64_t> starts = possible_starts(shortest);
   // The first ones, and as many spread over all that still end by the goal.
@@ -89,6 +89,7 @@ void UnevenPlacement::place(std::int32_t sequence_idx, Tokens tokens) {
     try_start(starts[at], shortest);
   if (best_ranks_.empty()) try_start(starts.back(), shortest);  // behind everything
   commit(sequence_idx);
+  return best_cost_;
 }
 
 void UnevenPlacement::try_start(std::int64_t start, std::int64_t shortest) {
@@ -107,7 +108,7 @@ std::int64_t UnevenPlacement::least_time() const {
   }
   const auto tokens = static_cast<double>(tokens_.value());
   const double share = tokens / held;
-  const double compute = (work_ns_ + cost_.linear_ns_per_token * tokens) / (share * speed);
+  const double compute = (work_ns_ + cost_->linear_ns_per_token * tokens) / (share * speed);
   return static_cast<std::int64_t>(0.8 * all_layers_ * compute);
 }
 
@@ -272,9 +273,9 @@ double UnevenPlacement::time_of(const Group& group) const {
   const auto degree = static_cast<double>(group.end - group.begin);
   const double speed = group.last->speed - group.first->speed;
   const auto tokens = static_cast<double>(tokens_.value());
-  const HopCost hop = cost_.hop(group.is_in_node);
+  const HopCost hop = cost_->hop(group.is_in_node);
   const double exchange = (degree - 1) * (hop.fixed_ns + hop.ns_per_token * group.largest);
-  const double linear = cost_.linear_ns_per_token * tokens + cost_.fixed_ns * degree;
+  const double linear = cost_->linear_ns_per_token * tokens + cost_->fixed_ns * degree;
   return all_layers_ *
          std::max({(linear + work_ns_) / speed, (linear + work_ns_ / degree) / speed + exchange,
                    linear / degree / group.slowest + exchange});

@@ -36,7 +36,8 @@ class UnevenPlacement {
   UnevenPlacement(const CostModel& cost, std::vector<Member> ranks, std::vector<double> prices,
                   const UnevenGoal& goal, std::int32_t ranks_per_node = 1);
 
-  void place(std::int32_t sequence_idx, Tokens tokens);
+  // What was chosen costs, in ns at a price of 1: rank time, waiting and lateness.
+  double place(std::int32_t sequence_idx, Tokens tokens);
   // Groups in order of start. Call once, after the last place().
   std::vector<StripGroup> take_groups();
   // In front of groups, by their place in take_groups().
@@ -100,7 +101,7 @@ class UnevenPlacement {
   void commit(std::int32_t sequence_idx);
   void take(std::uint32_t rank, std::int64_t begin, std::int64_t end);
 
-  const CostModel& cost_;
+  const CostModel* cost_;
   std::vector<Member> ranks_;
   std::int32_t ranks_per_node_;
   GroupCosts costs_;

@@ -33,6 +33,7 @@ UnevenPlacement::UnevenPlacement(const CostModel& cost, std::vector<Member> rank
       price_(std::move(prices)),
       free_(ranks_.size(), {FreeTime{}}) {
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    all_price_ += price_[r];
     premium_.push_back(goal_.premium_weight * (price_[r] - ranks_[r].speed));
     waiting_price_.push_back(price_[r] + premium_[r] / goal_.gap_weight);
   }
@@ -89,7 +90,13 @@ double UnevenPlacement::place(std::int32_t sequence_idx, Tokens tokens) {
     try_start(starts[at], shortest);
   if (best_ranks_.empty()) try_start(starts.back(), shortest);  // behind everything
   commit(sequence_idx);
-  return best_cost_;
+  return best_cost_ - hurry_price_ * best_time_;
+}
+
+double UnevenPlacement::lateness() const {
+  std::int64_t last = goal_.time_ns;
+  for (const RankEnd& end : ends()) last = std::max(last, end.end);
+  return static_cast<double>(last - goal_.time_ns) * all_price_;
 }
 
 void UnevenPlacement::try_start(std::int64_t start, std::int64_t shortest) {
@@ -288,7 +295,7 @@ double UnevenPlacement::cost_of(std::int64_t start, const Group& group, double t
   const double late =
       std::max(0.0, static_cast<double>(start) + time - static_cast<double>(goal_.time_ns)) * price;
   return (group.last->used_price - group.first->used_price) * time + goal_.gap_weight * waiting +
-         late * goal_.late_weight;
+         late * goal_.late_weight + hurry_price_ * time;
 }
 
 double UnevenPlacement::waiting_of(std::int64_t start, const Group& group) const {
@@ -322,6 +329,7 @@ void UnevenPlacement::try_group(std::int64_t start, const Group& group) {
     if (until - start < cut_over(trial_ranks_).time) return;  // the time foreseen is not exact
   }
   best_cost_ = cost;
+  best_time_ = time;
   best_start_ = start;
   best_ranks_.clear();
   for (std::size_t i = group.begin; i < group.end; ++i) best_ranks_.push_back(candidates_[i].rank);

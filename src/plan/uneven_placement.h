@@ -38,6 +38,11 @@ class UnevenPlacement {
 
   // What was chosen costs, in ns at a price of 1: rank time, waiting and lateness.
   double place(std::int32_t sequence_idx, Tokens tokens);
+  // From now on a group's time costs this share of the price of all ranks besides that of its own:
+  // groups are shorter and dearer.
+  void set_haste(double haste) { hurry_price_ = haste * all_price_; }
+  // What it costs all ranks that the last group ends after the goal.
+  double lateness() const;
   // Groups in order of start. Call once, after the last place().
   std::vector<StripGroup> take_groups();
   // In front of groups, by their place in take_groups().
@@ -107,7 +112,9 @@ class UnevenPlacement {
   GroupCosts costs_;
   UnevenGoal goal_;
   double all_layers_ = 1;
-  std::vector<double> price_;                // [ranks]
+  std::vector<double> price_;  // [ranks]
+  double all_price_ = 0;
+  double hurry_price_ = 0;
   std::vector<double> premium_;              // [ranks]: part of the price above the speed, weighted
   std::vector<double> waiting_price_;        // [ranks]: before the gap weight
   std::vector<std::vector<FreeTime>> free_;  // [ranks] ascending; the last one never ends
@@ -120,6 +127,7 @@ class UnevenPlacement {
   std::vector<Candidate> candidates_;
   std::vector<Sums> sums_;  // [candidates + 1]
   double best_cost_ = 0;
+  double best_time_ = 0;
   std::vector<std::uint32_t> best_ranks_;
   std::vector<std::uint32_t> trial_ranks_;
   std::int64_t best_start_ = 0;

@@ -378,7 +378,8 @@ PlanRequest unequal_workload_step(const Workload& workload, std::int64_t batch) 
 }
 
 // Without a price of members the first two were 10.8 and 7.9 % above their bounds; with giants
-// longest first the third was 8.9 %.
+// longest first the third was 8.9 %; without haste for giants that must follow each other the last
+// was 10.8 %.
 TEST(UnequalRanks, SpeedsAndMemoriesAreNearTheBound) {
   struct Case {
     Workload workload;
@@ -388,7 +389,8 @@ TEST(UnequalRanks, SpeedsAndMemoriesAreNearTheBound) {
   for (const auto& [workload, batch, most_gap] :
        {Case{byted_workload(Tokens(2 << 20)), 0, 0.075},
         Case{byted_workload(Tokens(256 << 10)), 0, 0.068},
-        Case{byted_workload(Tokens(2 << 20)), 2, 0.080}}) {
+        Case{byted_workload(Tokens(2 << 20)), 2, 0.080},
+        Case{github_workload(Tokens(2 << 20)), 1, 0.080}}) {
     const StepPlan plan = make_plan(unequal_workload_step(workload, batch));
     fmt::print("{} batch {} on 512 ranks of speeds 0.6 to 1 and memories 0.5 to 1: gap {:.2f} %\n",
                workload.name, batch, 100 * plan.gap());

@@ -134,6 +134,7 @@ class PricedBound {
     climb(kCoarse, {0.1, 0.05, 0.025}, kMostSteps, false);
     const Prices coarse = best_;
     const double bound = std::max(found_, bound_at(coarse, {}));
+    if (memories_.front() == memories_.back()) return bound;  // prices are nearly the speeds
     found_ = bound_at(coarse, kCloser);
     climb(kCloser, {0.1, 0.05}, kMostCloserSteps, true);
     return best_ == coarse ? bound : std::max(bound, bound_at(best_, {}));

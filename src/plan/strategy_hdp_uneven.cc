@@ -43,7 +43,9 @@ struct Trial {
 };
 constexpr std::array<Trial, 2> kSpeedTrials{{{1, 0, 1}, {0.9, 0.1, 1.01}}};
 constexpr std::array<Trial, 3> kMemoryTrials{
-    {{0.7, 0.4, 1.01}, {0.75, 0.3, 1.01}, {0.85, 0.15, 1.02}}};
+    {{0.7, 0.4, 1.01}, {0.85, 0.15, 1.02}, {0.75, 0.3, 1.01}}};
+
+constexpr std::int32_t kManyRanks = 1024;
 
 // Places the longest sequences in several orders and keeps the cheapest: few of them fit side by
 // side, and which ones do decides how much of the ranks is left idle. Where they must follow each
@@ -154,8 +156,10 @@ void plan_hdp_uneven(const PlanRequest& request, StepPlan& plan) {
   input.num_ranks = plan.num_ranks;
   input.whole = whole_runs(plan.sequences, num_shared);
   StripSchedule best;
+  // The time of a trial grows with the square of the ranks.
   const std::span<const Trial> trials =
-      is_even ? std::span<const Trial>(kSpeedTrials) : std::span<const Trial>(kMemoryTrials);
+      is_even ? std::span<const Trial>(kSpeedTrials)
+              : std::span(kMemoryTrials).first(plan.num_ranks > kManyRanks ? 2 : 3);
   for (std::size_t t = 0; t < trials.size(); ++t) {
     StripSchedule schedule = schedule_uneven(request, plan, input, ranks, trials[t],
                                              is_even ? kLikeMemories : kUnlikeMemories);

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <initializer_list>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -20,6 +21,7 @@ constexpr std::size_t kMostVolumes = 32;
 constexpr std::size_t kMostKinds = 1024;
 constexpr double kGrid = 64;
 constexpr int kMostSteps = 12;  // of one size, in the search for prices
+constexpr int kMostCloserSteps = 3;
 
 struct RankKind {
   double speed = 1;
@@ -32,6 +34,7 @@ struct RankKind {
 struct Prices {
   double speed_share = 0;
   double memory_price = 1;
+  bool operator==(const Prices&) const = default;
 };
 
 // How closely sequences and degrees are looked at.
@@ -43,6 +46,7 @@ struct Closeness {
 // The slope of attention in a group of D is at least a share less this much of the fading / D.
 constexpr double kMostFading = 1.5;
 constexpr double kWideShare = 0.2;
+constexpr Closeness kCloser{.lengths = 1.1, .degrees = 1.03, .slopes = 4};
 constexpr Closeness kCoarse{.lengths = 1.3, .degrees = 1.1, .slopes = 2};
 
 std::vector<RankKind> kinds_of(const ClusterSpec& cluster, Tokens capacity) {
@@ -119,32 +123,21 @@ class PricedBound {
     }
   }
 
-  // The best of many prices, found with a coarse look at each.
+  // The best of many prices, found with a coarse look at each, then with a closer one at those near
+  // it: lengths and degrees taken together move the best prices.
   double best() {
-    double found = 0;
-    Prices best;
-    const auto try_prices = [&](const Prices& prices) {
-      if (prices.speed_share < 0 || prices.speed_share > 1 || prices.memory_price <= 0)
-        return false;
-      const double bound = bound_at(prices, kCoarse);
-      if (bound <= found) return false;
-      found = bound;
-      best = prices;
-      return true;
-    };
+    found_ = 0;
     for (const double share : {0.0, 0.35, 0.7}) {
-      for (const double price : {0.2, 0.4, 0.6, 0.85, 1.2, 2.0}) try_prices({share, price});
+      for (const double price : {0.2, 0.4, 0.6, 0.85, 1.2, 2.0})
+        try_prices({share, price}, kCoarse);
     }
-    for (const double step : {0.1, 0.05, 0.025}) {
-      bool is_better = true;
-      for (int i = 0; i < kMostSteps && is_better; ++i) {
-        is_better = try_prices({best.speed_share + step, best.memory_price}) ||
-                    try_prices({best.speed_share - step, best.memory_price}) ||
-                    try_prices({best.speed_share, best.memory_price * (1 + step)}) ||
-                    try_prices({best.speed_share, best.memory_price / (1 + step)});
-      }
-    }
-    return std::max(found, bound_at(best, {}));
+    climb(kCoarse, {0.1, 0.05, 0.025}, kMostSteps, false);
+    const Prices coarse = best_;
+    const double bound = std::max(found_, bound_at(coarse, {}));
+    if (memories_.front() == memories_.back()) return bound;  // prices are nearly the speeds
+    found_ = bound_at(coarse, kCloser);
+    climb(kCloser, {0.1, 0.05}, kMostCloserSteps, true);
+    return best_ == coarse ? bound : std::max(bound, bound_at(best_, {}));
   }
 
  private:
@@ -166,6 +159,33 @@ class PricedBound {
     double tokens = 0;
     bool operator>(const TokenPrice& other) const { return price > other.price; }
   };
+
+  bool try_prices(const Prices& prices, const Closeness& closeness) {
+    if (prices.speed_share < 0 || prices.speed_share > 1 || prices.memory_price <= 0) return false;
+    const double bound = bound_at(prices, closeness);
+    if (bound <= found_) return false;
+    found_ = bound;
+    best_ = prices;
+    return true;
+  }
+
+  // At most so many moves of each step.
+  void climb(const Closeness& closeness, std::initializer_list<double> steps, int most_moves,
+             bool is_diagonal) {
+    for (const double step : steps) {
+      bool is_better = true;
+      for (int i = 0; i < most_moves && is_better; ++i) {
+        const auto [share, price] = best_;
+        is_better = try_prices({share + step, price}, closeness) ||
+                    try_prices({share - step, price}, closeness) ||
+                    try_prices({share, price * (1 + step)}, closeness) ||
+                    try_prices({share, price / (1 + step)}, closeness);
+        if (is_better || !is_diagonal) continue;
+        is_better = try_prices({share - step, price + step}, closeness) ||
+                    try_prices({share + step, price - step}, closeness);
+      }
+    }
+  }
 
   double hop_of(HopCost hop) const { return hop.ns_per_token + hop.fixed_ns / most_; }
   // In groups of this many members or more.
@@ -359,6 +379,9 @@ class PricedBound {
   double short_attention_ = 0;
   std::vector<double> volumes_;           // of the longest sequences' groups
   std::vector<std::int32_t> min_degree_;  // [num_long_]
+  // Of the search for prices:
+  double found_ = 0;
+  Prices best_;
   // At the prices looked at:
   Prices prices_;
   std::vector<PricedKind> priced_;  // [kinds]

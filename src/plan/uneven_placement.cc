@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "plan/rank_orders.h"
 
 namespace weft {
 namespace {
@@ -23,7 +24,7 @@ constexpr std::array<double, 2> kNodeSpeedValues{0.2, 0.95};  // of the ranks of
 UnevenPlacement::UnevenPlacement(const CostModel& cost, std::vector<Member> ranks,
                                  std::vector<double> prices, const UnevenGoal& goal,
                                  std::int32_t ranks_per_node)
-    : cost_(cost),
+    : cost_(&cost),
       ranks_(std::move(ranks)),
       ranks_per_node_(ranks_per_node),
       costs_(cost, uniform_cluster(static_cast<std::int32_t>(ranks_.size()), ranks_per_node)),
@@ -31,6 +32,11 @@ UnevenPlacement::UnevenPlacement(const CostModel& cost, std::vector<Member> rank
       all_layers_(cost.num_layers * (1 + cost.backward_ratio)),
       price_(std::move(prices)),
       free_(ranks_.size(), {FreeTime{}}) {
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    all_price_ += price_[r];
+    premium_.push_back(goal_.premium_weight * (price_[r] - ranks_[r].speed));
+    waiting_price_.push_back(price_[r] + premium_[r] / goal_.gap_weight);
+  }
   std::int64_t most = 0;
   std::int64_t least = kNever;
   for (const Member& rank : ranks_) {
@@ -38,14 +44,14 @@ UnevenPlacement::UnevenPlacement(const CostModel& cost, std::vector<Member> rank
     least = std::min(least, rank.capacity);
   }
   if (least == most) {
-    add_speed_order(true);
-    add_speed_order(false);
+    speed_orders_.push_back(speed_order(ranks_, true));
+    speed_orders_.push_back(speed_order(ranks_, false));
   }
   const auto num_ranks = static_cast<std::uint32_t>(ranks_.size());
   const std::int64_t num_levels = least == most ? 1 : kNumLevels;
   for (std::int64_t l = 0; l < num_levels; ++l) {
     for (const double speed_value : kSpeedValues)
-      add_price_order(most - (most - least) * l / kNumLevels, speed_value, 0, num_ranks);
+      add_price_order(most - (most - least) * l / num_levels, speed_value, 0, num_ranks);
   }
   if (!costs_.has_places()) return;
   const auto width = static_cast<std::uint32_t>(ranks_per_node);
@@ -57,42 +63,20 @@ UnevenPlacement::UnevenPlacement(const CostModel& cost, std::vector<Member> rank
 
 void UnevenPlacement::add_price_order(std::int64_t level, double speed_value, std::uint32_t begin,
                                       std::uint32_t end) {
-  std::vector<double> key(ranks_.size());
-  for (std::size_t r = begin; r < end; ++r)
-    key[r] = (price_[r] - speed_value * ranks_[r].speed) /
-             static_cast<double>(std::min(level, ranks_[r].capacity));
-  PriceOrder& order = price_orders_.emplace_back();
-  order.level = level;
-  order.ranks.resize(end - begin);
-  std::iota(order.ranks.begin(), order.ranks.end(), begin);
-  std::stable_sort(order.ranks.begin(), order.ranks.end(),
-                   [&](std::uint32_t a, std::uint32_t b) { return key[a] < key[b]; });
+  price_orders_.push_back({.ranks = price_order(ranks_, price_,
+                                                {.level = level,
+                                                 .speed_value = speed_value,
+                                                 .member_weight = goal_.member_weight,
+                                                 .begin = begin,
+                                                 .end = end}),
+                           .level = level});
 }
 
-// By speed, so that neighbours are alike; or mixed, so that any stretch of ranks has the mean speed
-// (sorted by speed, then dealt in the order of reversed bits).
-void UnevenPlacement::add_speed_order(bool is_mixed) {
-  std::vector<std::uint32_t> sorted(ranks_.size());
-  std::iota(sorted.begin(), sorted.end(), 0);
-  std::stable_sort(sorted.begin(), sorted.end(), [&](std::uint32_t a, std::uint32_t b) {
-    return ranks_[a].speed > ranks_[b].speed;
-  });
-  std::vector<std::uint32_t>& order = speed_orders_.emplace_back();
-  std::size_t bits = 0;
-  while ((std::size_t{1} << bits) < sorted.size()) ++bits;
-  for (std::size_t i = 0; i < std::size_t{1} << bits; ++i) {
-    std::size_t place = 0;
-    for (std::size_t bit = 0; bit < bits; ++bit) place |= (i >> bit & 1) << (bits - 1 - bit);
-    if (!is_mixed) place = i;
-    if (place < sorted.size()) order.push_back(sorted[place]);
-  }
-}
-
-void UnevenPlacement::place(std::int32_t sequence_idx, Tokens tokens) {
+double UnevenPlacement::place(std::int32_t sequence_idx, Tokens tokens) {
   best_cost_ = std::numeric_limits<double>::infinity();
   best_ranks_.clear();
   tokens_ = tokens;
-  work_ns_ = cost_.attention_ns_per_pair * static_cast<double>(causal_work({0, tokens_.value()}));
+  work_ns_ = cost_->attention_ns_per_pair * static_cast<double>(causal_work({0, tokens_.value()}));
   const std::int64_t shortest = least_time();
   const std::vector<std::int64_t> starts = possible_starts(shortest);
   // The first ones, and as many spread over all that still end by the goal.
@@ -106,6 +90,13 @@ void UnevenPlacement::place(std::int32_t sequence_idx, Tokens tokens) {
     try_start(starts[at], shortest);
   if (best_ranks_.empty()) try_start(starts.back(), shortest);  // behind everything
   commit(sequence_idx);
+  return best_cost_ - hurry_price_ * best_time_;
+}
+
+double UnevenPlacement::lateness() const {
+  std::int64_t last = goal_.time_ns;
+  for (const RankEnd& end : ends()) last = std::max(last, end.end);
+  return static_cast<double>(last - goal_.time_ns) * all_price_;
 }
 
 void UnevenPlacement::try_start(std::int64_t start, std::int64_t shortest) {
@@ -124,7 +115,7 @@ std::int64_t UnevenPlacement::least_time() const {
   }
   const auto tokens = static_cast<double>(tokens_.value());
   const double share = tokens / held;
-  const double compute = (work_ns_ + cost_.linear_ns_per_token * tokens) / (share * speed);
+  const double compute = (work_ns_ + cost_->linear_ns_per_token * tokens) / (share * speed);
   return static_cast<std::int64_t>(0.8 * all_layers_ * compute);
 }
 
@@ -170,6 +161,21 @@ void UnevenPlacement::find_free(std::int64_t start, std::int64_t shortest) {
   }
 }
 
+void UnevenPlacement::add(const Candidate& free, std::int64_t level, Sums& sums) const {
+  const std::uint32_t rank = free.rank;
+  sums.held += std::min(level, ranks_[rank].capacity);
+  sums.speed += ranks_[rank].speed;
+  sums.price += price_[rank];
+  if (free.until != kNever) {
+    sums.used_price += price_[rank] * (1 - goal_.gap_weight) - premium_[rank];
+    ++sums.num_limited;
+  } else {
+    sums.used_price += price_[rank];
+    sums.waiting_price += waiting_price_[rank];
+    sums.priced_since += waiting_price_[rank] * static_cast<double>(free.since);
+  }
+}
+
 // The free ranks of an order, until they hold `enough` at a level.
 void UnevenPlacement::collect(const std::vector<std::uint32_t>& order, std::int64_t level,
                               std::int64_t enough) {
@@ -180,31 +186,41 @@ void UnevenPlacement::collect(const std::vector<std::uint32_t>& order, std::int6
     if (free.until == 0) continue;
     candidates_.push_back(free);
     Sums next = sums_.back();
-    const bool is_gap = free.until != kNever;
-    next.held += std::min(level, ranks_[rank].capacity);
-    next.speed += ranks_[rank].speed;
-    next.price += price_[rank];
-    next.used_price += price_[rank] * (is_gap ? 1 - goal_.gap_weight : 1);
-    next.priced_since += is_gap ? 0 : price_[rank] * static_cast<double>(free.since);
-    next.num_limited += is_gap ? 1 : 0;
+    add(free, level, next);
     sums_.push_back(next);
     if (next.held >= enough && candidates_.size() >= 2) break;
   }
 }
 
 void UnevenPlacement::try_cheapest(std::int64_t start, const PriceOrder& order) {
+  // Most orders lead to no better group: these are only summed up.
+  const Sums none;
+  Sums sums;
+  std::size_t count = 0;
+  double slowest = std::numeric_limits<double>::infinity();
+  for (const std::uint32_t rank : order.ranks) {
+    if (free_now_[rank].until == 0) continue;
+    add(free_now_[rank], order.level, sums);
+    slowest = std::min(slowest, ranks_[rank].speed);
+    if (++count >= 2 && sums.held >= tokens_.value()) break;
+  }
+  if (sums.held < tokens_.value() || count < 2) return;
+  if (static_cast<std::int64_t>(count) > tokens_.value()) return;
+  const auto held = static_cast<double>(sums.held);
+  Group group{
+      .first = &none,
+      .last = &sums,
+      .begin = 0,
+      .end = count,
+      .largest = static_cast<double>(order.level) * static_cast<double>(tokens_.value()) / held,
+      .slowest = count > kFewMembers ? sums.speed / static_cast<double>(count) : slowest,
+      .is_in_node = true};
+  // Rounding aside.
+  if (cost_of(start, group, time_of(group), waiting_of(start, group)) * (1 - 1e-9) >= best_cost_)
+    return;
   collect(order.ranks, order.level, tokens_.value());
-  if (sums_.back().held < tokens_.value() || candidates_.size() < 2) return;
-  if (static_cast<std::int64_t>(candidates_.size()) > tokens_.value()) return;
-  const double largest = static_cast<double>(order.level) * static_cast<double>(tokens_.value()) /
-                         static_cast<double>(sums_.back().held);
-  try_group(start, {.first = &sums_.front(),
-                    .last = &sums_.back(),
-                    .begin = 0,
-                    .end = candidates_.size(),
-                    .largest = largest,
-                    .slowest = slowest_of(0, candidates_.size()),
-                    .is_in_node = is_in_node(0, candidates_.size())});
+  group.is_in_node = is_in_node(0, count);
+  try_group(start, group);
 }
 
 // Neighbours in an order of ranks that all hold the same.
@@ -264,31 +280,43 @@ double UnevenPlacement::time_of(const Group& group) const {
   const auto degree = static_cast<double>(group.end - group.begin);
   const double speed = group.last->speed - group.first->speed;
   const auto tokens = static_cast<double>(tokens_.value());
-  const HopCost hop = cost_.hop(group.is_in_node);
+  const HopCost hop = cost_->hop(group.is_in_node);
   const double exchange = (degree - 1) * (hop.fixed_ns + hop.ns_per_token * group.largest);
-  const double linear = cost_.linear_ns_per_token * tokens + cost_.fixed_ns * degree;
+  const double linear = cost_->linear_ns_per_token * tokens + cost_->fixed_ns * degree;
   return all_layers_ *
          std::max({(linear + work_ns_) / speed, (linear + work_ns_ / degree) / speed + exchange,
                    linear / degree / group.slowest + exchange});
 }
 
+// Of ranks that are free from now on; those in gaps do not wait.
+double UnevenPlacement::cost_of(std::int64_t start, const Group& group, double time,
+                                double waiting) const {
+  const double price = group.last->price - group.first->price;
+  const double late =
+      std::max(0.0, static_cast<double>(start) + time - static_cast<double>(goal_.time_ns)) * price;
+  return (group.last->used_price - group.first->used_price) * time + goal_.gap_weight * waiting +
+         late * goal_.late_weight + hurry_price_ * time;
+}
+
+double UnevenPlacement::waiting_of(std::int64_t start, const Group& group) const {
+  return (group.last->waiting_price - group.first->waiting_price) * static_cast<double>(start) -
+         (group.last->priced_since - group.first->priced_since);
+}
+
 void UnevenPlacement::try_group(std::int64_t start, const Group& group) {
   const double time = time_of(group);
-  const double price = group.last->price - group.first->price;
-  const double used = group.last->used_price - group.first->used_price;
   const bool is_limited = group.last->num_limited != group.first->num_limited;
-  const auto begin = static_cast<double>(start);
-  double idle = 0;
+  double waiting = 0;
   if (!is_limited) {
-    idle = price * begin - (group.last->priced_since - group.first->priced_since);
+    waiting = waiting_of(start, group);
   } else {
     for (std::size_t i = group.begin; i < group.end; ++i) {
       const Candidate& one = candidates_[i];
-      if (one.until == kNever) idle += price_[one.rank] * static_cast<double>(start - one.since);
+      if (one.until == kNever)
+        waiting += waiting_price_[one.rank] * static_cast<double>(start - one.since);
     }
   }
-  const double late = std::max(0.0, begin + time - static_cast<double>(goal_.time_ns)) * price;
-  const double cost = used * time + goal_.gap_weight * idle + late * goal_.late_weight;
+  const double cost = cost_of(start, group, time, waiting);
   if (cost >= best_cost_) return;
   if (is_limited) {
     std::int64_t until = kNever;
@@ -301,6 +329,7 @@ void UnevenPlacement::try_group(std::int64_t start, const Group& group) {
     if (until - start < cut_over(trial_ranks_).time) return;  // the time foreseen is not exact
   }
   best_cost_ = cost;
+  best_time_ = time;
   best_start_ = start;
   best_ranks_.clear();
   for (std::size_t i = group.begin; i < group.end; ++i) best_ranks_.push_back(candidates_[i].rank);

@@ -23,7 +23,11 @@ namespace weft {
 struct UnevenGoal {
   std::int64_t time_ns = 0;  // makespan aimed at
   double late_weight = 4;    // of rank time after it
-  double gap_weight = 0.5;   // of time that a rank waits; whole sequences may fill it
+  // Of the price of time that a rank waits, which whole sequences may fill; and of the part of the
+  // price that is above the rank's speed, which they do not bring in.
+  double gap_weight = 0.5;  // above 0
+  double premium_weight = 0;
+  double member_weight = 0;  // of what a member more costs the others of a group
 };
 
 class UnevenPlacement {
@@ -32,7 +36,13 @@ class UnevenPlacement {
   UnevenPlacement(const CostModel& cost, std::vector<Member> ranks, std::vector<double> prices,
                   const UnevenGoal& goal, std::int32_t ranks_per_node = 1);
 
-  void place(std::int32_t sequence_idx, Tokens tokens);
+  // What was chosen costs, in ns at a price of 1: rank time, waiting and lateness.
+  double place(std::int32_t sequence_idx, Tokens tokens);
+  // From now on a group's time costs this share of the price of all ranks besides that of its own:
+  // groups are shorter and dearer.
+  void set_haste(double haste) { hurry_price_ = haste * all_price_; }
+  // What it costs all ranks that the last group ends after the goal.
+  double lateness() const;
   // Groups in order of start. Call once, after the last place().
   std::vector<StripGroup> take_groups();
   // In front of groups, by their place in take_groups().
@@ -55,7 +65,8 @@ class UnevenPlacement {
     std::int64_t held = 0;
     double speed = 0;
     double price = 0;
-    double used_price = 0;  // without time in gaps, so far as that has no other use
+    double used_price = 0;     // without time in gaps, so far as that has no other use
+    double waiting_price = 0;  // of those that wait for the start
     double priced_since = 0;
     std::int64_t num_limited = 0;
   };
@@ -76,13 +87,15 @@ class UnevenPlacement {
   // Of the ranks [begin, end).
   void add_price_order(std::int64_t level, double speed_value, std::uint32_t begin,
                        std::uint32_t end);
-  void add_speed_order(bool is_mixed);
   std::vector<std::int64_t> possible_starts(std::int64_t shortest) const;
   void try_start(std::int64_t start, std::int64_t shortest);
   void find_free(std::int64_t start, std::int64_t shortest);
+  void add(const Candidate& free, std::int64_t level, Sums& sums) const;
   void collect(const std::vector<std::uint32_t>& order, std::int64_t level, std::int64_t enough);
   void try_cheapest(std::int64_t start, const PriceOrder& order);
   void try_windows(std::int64_t start, const std::vector<std::uint32_t>& order);
+  double cost_of(std::int64_t start, const Group& group, double time, double waiting) const;
+  double waiting_of(std::int64_t start, const Group& group) const;
   void try_group(std::int64_t start, const Group& group);
   double slowest_of(std::size_t begin, std::size_t end) const;
   bool share_node(std::uint32_t rank, std::uint32_t other) const;
@@ -93,13 +106,17 @@ class UnevenPlacement {
   void commit(std::int32_t sequence_idx);
   void take(std::uint32_t rank, std::int64_t begin, std::int64_t end);
 
-  const CostModel& cost_;
+  const CostModel* cost_;
   std::vector<Member> ranks_;
   std::int32_t ranks_per_node_;
   GroupCosts costs_;
   UnevenGoal goal_;
   double all_layers_ = 1;
-  std::vector<double> price_;                // [ranks]
+  std::vector<double> price_;  // [ranks]
+  double all_price_ = 0;
+  double hurry_price_ = 0;
+  std::vector<double> premium_;              // [ranks]: part of the price above the speed, weighted
+  std::vector<double> waiting_price_;        // [ranks]: before the gap weight
   std::vector<std::vector<FreeTime>> free_;  // [ranks] ascending; the last one never ends
   std::vector<PriceOrder> price_orders_;
   std::vector<std::vector<std::uint32_t>> speed_orders_;  // where all ranks hold the same
@@ -110,6 +127,7 @@ class UnevenPlacement {
   std::vector<Candidate> candidates_;
   std::vector<Sums> sums_;  // [candidates + 1]
   double best_cost_ = 0;
+  double best_time_ = 0;
   std::vector<std::uint32_t> best_ranks_;
   std::vector<std::uint32_t> trial_ranks_;
   std::int64_t best_start_ = 0;

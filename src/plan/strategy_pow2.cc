@@ -24,11 +24,12 @@ struct Ring {
   std::vector<std::int32_t> sequences;
 };
 
-// The least power of two that holds the sequence, or all ranks when that is more than there are.
+// The least power of two that holds the sequence, or all ranks when that is more than there are, or
+// a rank for each of its tokens when it has fewer.
 std::int32_t power_degree(Tokens tokens, Tokens capacity, std::int32_t num_ranks) {
   std::int32_t degree = 1;
   while (degree < num_ranks && capacity * degree < tokens) degree = std::min(2 * degree, num_ranks);
-  return degree;
+  return static_cast<std::int32_t>(std::min<std::int64_t>(degree, tokens.value()));
 }
 
 class PowerOfTwoRounds {

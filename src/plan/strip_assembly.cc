@@ -179,12 +179,7 @@ void StripPart::add_member(const StripSchedule& schedule, std::int32_t rank, Mem
   MicroBatch& micro_batch = plan_.ranks[static_cast<std::size_t>(rank)].emplace_back();
   micro_batch.slot_idx = group.slot_idx;
   const StripGroup& placed = schedule.groups[member.group];
-  const StripPack none;
-  const StripPack& beside =
-      placed.first_beside < 0
-          ? none
-          : schedule.beside[static_cast<std::size_t>(placed.first_beside) + member.position];
-  micro_batch.pieces.reserve(2 + static_cast<std::size_t>(beside.num_sequences));
+  micro_batch.pieces.reserve(2);
   const auto ranges = placed.cut.empty()
                           ? cuts_[member.group].ranges(static_cast<std::int32_t>(member.position))
                           : placed.cut[member.position];
@@ -193,7 +188,9 @@ void StripPart::add_member(const StripSchedule& schedule, std::int32_t rank, Mem
     micro_batch.pieces.push_back(
         {.sequence_idx = group.sequence_idx, .group_idx = group_idx, .range = range});
   }
-  add_whole(schedule, beside, micro_batch);
+  if (placed.first_beside < 0) return;
+  const auto beside = static_cast<std::size_t>(placed.first_beside) + member.position;
+  add_whole(schedule, schedule.beside[beside], micro_batch);
 }
 
 }  // namespace

@@ -50,9 +50,11 @@ class StripScheduler {
   }
 
  private:
+  // A group must still end by the goal, were it the first on its ranks.
   void fill_beside() {
     for (GangTask& task : tasks_) {
-      const std::int64_t longer = filler_.fill_beside(task);
+      const std::int64_t longer =
+          filler_.fill_beside(task, goal_ - std::max(task.duration, task.between));
       task.duration += longer;
       task.between += longer;
     }

@@ -52,8 +52,8 @@ struct StripGroup {
   std::int32_t first_beside = -1;
 };
 
-// Whole sequences that one rank runs as one micro-batch before its group `before_group`, or after
-// all.
+// Whole sequences of one micro-batch of a rank: one of their own before the rank's group
+// `before_group` or after all, or that of a member of a group.
 struct StripPack {
   std::int32_t rank = 0;          // not used beside a group
   std::int32_t before_group = 0;  // not used beside a group

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "cost/micro_batch_time.h"
+#include "plan/deal_order.h"
 
 namespace weft {
 namespace {
@@ -16,7 +18,9 @@ constexpr std::int32_t kAfterAll = std::numeric_limits<std::int32_t>::max();
 // finer ones on ranks that are all alike, while this many sequences a rank are left.
 constexpr std::array<double, 3> kLevellingShares{0.04, 0.01, 0.0025};
 constexpr std::size_t kManyLeft = 4;
-// Beside groups: from this share of a full micro-batch's linear work its fixed cost is worth it ...
+// With fewer a rank, all are dealt one by one: raised ends would be too uneven for what is left.
+constexpr std::size_t kManyToRaise = 10;
+// Beside groups: from this share of a full micro-batch's work its fixed cost is worth it ...
 constexpr double kLargeFixedShare = 0.05;
 // ... where a member has at least this part of the capacity left, filled until less than the other
 // is ...
@@ -41,6 +45,12 @@ void replace_top(std::vector<Item>& heap, const Item& item) {
   heap[at] = item;
 }
 
+// Of a micro-batch, against the work of one that is a sequence of the capacity.
+double fixed_share(const CostModel& cost, Tokens capacity) {
+  const double work = compute_ns(cost, causal_work({0, capacity.value()}), capacity);
+  return work > 0 ? cost.fixed_ns / work : 0;
+}
+
 std::int64_t room_at_speed(std::int64_t ns, double speed) {
   return speed == 1.0 ? ns : static_cast<std::int64_t>(static_cast<double>(ns) * speed);
 }
@@ -52,8 +62,7 @@ WholeFiller::WholeFiller(const StripInput& input, const CostModel& cost, const C
     : input_(input),
       cluster_(cluster),
       capacity_(capacity),
-      fixed_share_(cost.fixed_ns /
-                   (cost.linear_ns_per_token * static_cast<double>(capacity.value()))),
+      fixed_share_(fixed_share(cost, capacity)),
       pool_(input.sequences, input.whole, cost, capacity),
       beside_limit_(static_cast<std::int64_t>(kKeptForEnds *
                                               static_cast<double>(pool_.left_tokens().value()))),
@@ -126,20 +135,21 @@ void WholeFiller::fill_gap(const RankGap& gap) {
 
 bool WholeFiller::fixed_cost_is_large() const { return fixed_share_ >= kLargeFixedShare; }
 
-std::int64_t WholeFiller::fill_beside(GangTask& task) {
+std::int64_t WholeFiller::fill_beside(GangTask& task, std::int64_t ns) {
   const Tokens tokens = input_.sequences[static_cast<std::size_t>(task.sequence_idx)].tokens;
   const Tokens share((tokens.value() + task.degree - 1) / task.degree);
   const Tokens room = capacity_ - share;
-  if (room < capacity_ / kLeastRoom || pool_.left_tokens() - room * task.degree < beside_limit_)
+  if (ns <= 0 || room < capacity_ / kLeastRoom ||
+      pool_.left_tokens() - room * task.degree < beside_limit_)
     return 0;
   const std::size_t first = result_.beside.size();
   task.first_beside = static_cast<std::int32_t>(first);
   result_.beside.resize(first + static_cast<std::size_t>(task.degree), StripPack{.room = room});
-  return fill_alike(std::span(result_.beside).subspan(first));
+  return fill_alike(std::span(result_.beside).subspan(first), ns);
 }
 
 // Longest first to the pack that took the least time so far.
-std::int64_t WholeFiller::fill_alike(std::span<StripPack> packs) {
+std::int64_t WholeFiller::fill_alike(std::span<StripPack> packs, std::int64_t ns) {
   struct Open {
     std::int64_t ns = 0;
     std::size_t pack = 0;
@@ -154,8 +164,7 @@ std::int64_t WholeFiller::fill_alike(std::span<StripPack> packs) {
   while (!heap.empty()) {
     Open least = heap.front();
     StripPack& pack = packs[least.pack];
-    const std::size_t length =
-        pool_.longest_within(pack.room, std::numeric_limits<std::int64_t>::max());
+    const std::size_t length = pool_.longest_within(pack.room, room_at_speed(ns - least.ns, speed));
     if (length == WholePool::kNone || pack.room < capacity_ / kSpareRoom) {
       std::pop_heap(heap.begin(), heap.end(), std::greater<>());
       heap.pop_back();
@@ -209,6 +218,8 @@ void WholeFiller::level(std::vector<RankEnd> ends) {
   const double mean_ns = static_cast<double>(pool_.left_ns()) / input_.num_ranks;
   std::vector<std::int32_t> packs(ends.size(), -1);
   double area = left_area();
+  if (cluster_.is_uniform() && pool_.num_left() < kManyToRaise * ends.size())
+    return deal_out(std::move(ends), std::move(packs));
   for (const double share : kLevellingShares) {
     raise(area, static_cast<std::int64_t>(share * mean_ns), ends, packs);
     if (!cluster_.is_uniform() || pool_.num_left() < kManyLeft * ends.size()) break;
@@ -218,63 +229,35 @@ void WholeFiller::level(std::vector<RankEnd> ends) {
   deal_out(std::move(ends), std::move(packs));
 }
 
-// Longest first to the rank that would end first with it, and with its fixed cost where it needs a
-// micro-batch more.
 void WholeFiller::deal_out(std::vector<RankEnd> ends, std::vector<std::int32_t> packs) {
   const std::int64_t mean_ns =
       pool_.num_left() == 0 ? 0 : pool_.left_ns() / static_cast<std::int64_t>(pool_.num_left());
-  // Ranks by their end with a sequence of mean length: slow ones come later.
-  struct Top {
-    std::int64_t key = 0;
-    std::int32_t rank = 0;
-    std::uint32_t idx = 0;  // into ends and packs
-    bool operator>(const Top& other) const {
-      return key != other.key ? key > other.key : rank > other.rank;
-    }
+  const auto end_with_mean = [&](std::size_t i) {
+    return ends[i].end + at_speed(mean_ns, speed_of(ends[i].rank));
   };
-  const auto needs_pack = [&](std::size_t i, Tokens tokens) {
-    return packs[i] < 0 || result_.packs[static_cast<std::size_t>(packs[i])].room < tokens;
+  const auto room_of = [&](std::size_t i) {
+    return packs[i] < 0 ? Tokens(0) : result_.packs[static_cast<std::size_t>(packs[i])].room;
   };
-  const auto top_of = [&](std::size_t i, Tokens tokens) {
-    const std::int64_t fixed = needs_pack(i, tokens) ? pool_.fixed_ns() : 0;
-    return Top{ends[i].end + at_speed(mean_ns + fixed, speed_of(ends[i].rank)), ends[i].rank,
-               static_cast<std::uint32_t>(i)};
-  };
-  std::vector<Top> tops;
-  tops.reserve(ends.size());
-  for (std::size_t i = 0; i < ends.size(); ++i) tops.push_back(top_of(i, Tokens(0)));
-  std::make_heap(tops.begin(), tops.end(), std::greater<>());
-  std::vector<Top> too_small;
+  std::vector<DealOrder::RankState> states(ends.size());
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    states[i] = {.end = end_with_mean(i),
+                 .fixed_ns = at_speed(pool_.fixed_ns(), speed_of(ends[i].rank)),
+                 .room = room_of(i),
+                 .capacity = capacity_of(ends[i].rank)};
+  }
+  DealOrder order(std::move(states));
   for (std::size_t length = pool_.longest(); length != WholePool::kNone; length = pool_.longest()) {
     const Tokens tokens = pool_.tokens(length);
-    while (true) {
-      if (capacity_of(tops.front().rank) < tokens) {  // a rank with little memory
-        too_small.push_back(tops.front());
-        std::pop_heap(tops.begin(), tops.end(), std::greater<>());
-        tops.pop_back();
-        WEFT_CHECK(!tops.empty(), "no rank holds a whole sequence of {} tokens", tokens);
-        continue;
-      }
-      // Its key was made for any length; this one may need another micro-batch.
-      const Top now = top_of(tops.front().idx, tokens);
-      if (!(now > tops.front())) break;
-      replace_top(tops, now);
-    }
-    const std::size_t i = tops.front().idx;
-    const std::int32_t rank = ends[i].rank;
-    const double speed = speed_of(rank);
-    if (needs_pack(i, tokens)) {
-      packs[i] = open_pack(rank, kAfterAll);
+    const std::size_t i = order.choose(tokens);
+    WEFT_CHECK(i != DealOrder::kNone, "no rank holds a whole sequence of {} tokens", tokens);
+    const double speed = speed_of(ends[i].rank);
+    if (order.needs_micro_batch(i, tokens)) {
+      packs[i] = open_pack(ends[i].rank, kAfterAll);
       ends[i].end += at_speed(pool_.fixed_ns(), speed);
     }
     ends[i].end += at_speed(pool_.ns(length), speed);
     put(packs[i], length, 1);
-    replace_top(tops, top_of(i, Tokens(0)));
-    for (const Top& small : too_small) {
-      tops.push_back(small);
-      std::push_heap(tops.begin(), tops.end(), std::greater<>());
-    }
-    too_small.clear();
+    order.update(i, end_with_mean(i), room_of(i));
   }
   for (const RankEnd& end : ends) result_.makespan = std::max(result_.makespan, end.end);
 }

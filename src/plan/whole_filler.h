@@ -1,6 +1,6 @@
-// WholeFiller: puts whole sequences into gaps in front of groups, then on all ranks up to one level
-// of time. Whole sequences that follow each other on a rank are one micro-batch of at most what the
-// rank holds.
+// WholeFiller: puts whole sequences beside the members of groups, into gaps in front of groups,
+// then on all ranks up to one level of time. Those of a gap or behind the last group are
+// micro-batches of their own, of at most what the rank holds.
 #pragma once
 
 #include <cstdint>
@@ -35,9 +35,10 @@ class WholeFiller {
   void fill_gap(const RankGap& gap);
   // Whether a micro-batch less is worth the unevenness of what lies beside a group.
   bool fixed_cost_is_large() const;
-  // Puts whole sequences beside the members of a group, as much on each, and names them in the
-  // task. Returns by how many ns they make the group longer. REQUIRES: ranks that are all alike.
-  std::int64_t fill_beside(GangTask& task);
+  // Puts whole sequences beside the members of a group, as much on each, for at most `ns`, and
+  // names them in the task. Returns by how many ns they make the group longer. REQUIRES: ranks that
+  // are all alike.
+  std::int64_t fill_beside(GangTask& task, std::int64_t ns);
   // Places all that is left after the groups. `ends`: every rank once, in any order.
   void level(std::vector<RankEnd> ends);
 
@@ -53,7 +54,8 @@ class WholeFiller {
   void raise(double area, std::int64_t margin, std::vector<RankEnd>& ends,
              std::vector<std::int32_t>& packs);
   void deal_out(std::vector<RankEnd> ends, std::vector<std::int32_t> packs);
-  std::int64_t fill_alike(std::span<StripPack> packs);  // returns the longest, ns
+  // Returns the longest, of at most `ns`.
+  std::int64_t fill_alike(std::span<StripPack> packs, std::int64_t ns);
   std::int32_t open_pack(std::int32_t rank, std::int32_t before_group);
   void put(std::int32_t pack, std::size_t length, std::int32_t count);
   void put(StripPack& into, std::size_t length, std::int32_t count);
@@ -64,7 +66,7 @@ class WholeFiller {
   const StripInput& input_;
   const ClusterSpec& cluster_;
   Tokens capacity_;
-  double fixed_share_;  // of a micro-batch, against the linear work of a full one
+  double fixed_share_;  // of a micro-batch, against the work of a full one
   WholePool pool_;
   Tokens beside_limit_;  // the tokens that stay for gaps and ends
   StripSchedule& result_;

@@ -52,6 +52,7 @@ TEST_P(LayerRows, LinearAddsItsWeightGradientToWhatIsThere) {
   const at::Tensor wider = at::full({GetParam(), 9}, 5, x.options());
   linear.backward_input(d_y, wider.narrow(1, 2, 6));
   EXPECT_TRUE(wider.narrow(1, 2, 6).equal(linear.backward_input(d_y)));
+  EXPECT_TRUE((wider.narrow(1, 0, 2) == 5).all().item<bool>());
   EXPECT_TRUE((wider.narrow(1, 8, 1) == 5).all().item<bool>());
   const at::Tensor residual = random({GetParam(), 4}, "residual");
   EXPECT_LT(relative_difference(linear.add_forward(residual, x), residual + linear.forward(x)),

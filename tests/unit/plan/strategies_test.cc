@@ -64,6 +64,20 @@ TEST(Strategies, EveryOneGivesAValidPlanForHardStepsAndHdpIsTheFastest) {
   }
 }
 
+// A power of two that holds it may be more ranks than it has tokens.
+TEST(Strategies, ASequenceOfFewTokensIsSharedOverNoMoreRanks) {
+  for (const std::int32_t num_ranks : {3, 5, 8, 10, 16}) {
+    for (std::int64_t tokens = 1; tokens <= num_ranks; ++tokens) {
+      for (const std::string& strategy : strategy_names()) {
+        PlanRequest request = request_of(strategy, sequences_of({tokens, 1}), num_ranks, 1);
+        request.options.max_context = Tokens(num_ranks);
+        EXPECT_NO_THROW(make_plan(request))
+            << strategy << ", " << num_ranks << " ranks, " << tokens;
+      }
+    }
+  }
+}
+
 TEST(Strategies, AMixOfManySequencesInAnyOrderGivesTheSameBytes) {
   const auto sequences =
       testing::draw_lengths(testing::kGithubShares, Tokens(4 << 20), Tokens(128 << 10), 11);

@@ -6,7 +6,9 @@
 #include <limits>
 #include <vector>
 
+#include "base/error.h"
 #include "base/random.h"
+#include "plan/deal_order.h"
 #include "plan/islands.h"
 #include "plan/sequence_time.h"
 #include "plan/whole_filler.h"
@@ -208,7 +210,8 @@ struct Beside {
   std::int64_t longer = 0;
 };
 
-Beside fill_beside(const PlanRequest& request, std::int32_t degree) {
+Beside fill_beside(const PlanRequest& request, std::int32_t degree,
+                   std::int64_t ns = std::int64_t{1} << 60) {
   Beside result;
   result.input.sequences = request.sequences;
   result.input.whole = whole_runs(request.sequences, 1);
@@ -216,7 +219,7 @@ Beside fill_beside(const PlanRequest& request, std::int32_t degree) {
   result.task = {.sequence_idx = 0, .degree = degree, .duration = 5};
   WholeFiller filler(result.input, request.cost, request.cluster, request.options.capacity,
                      result.schedule);
-  result.longer = filler.fill_beside(result.task);
+  result.longer = filler.fill_beside(result.task, ns);
   return result;
 }
 
@@ -260,6 +263,104 @@ TEST(WholeFiller, NothingGoesBesideAFullGroupNorWhenEndsWouldHaveTooLittle) {
   PlanRequest few = request_of("hdp", sequences_of({20'000, 900, 800, 700, 600}), 8, 8192);
   EXPECT_EQ(fill_beside(few, 3).task.first_beside, -1);
   EXPECT_EQ(fill_beside(few, 3).longer, 0);
+}
+
+TEST(WholeFiller, WhatLiesBesideAGroupTakesNoLongerThanItMay) {
+  auto drawn = testing::draw_lengths(testing::kGithubShares, Tokens(400'000), Tokens(2048), 5);
+  drawn.push_back({.id = 1 << 20, .tokens = Tokens(20'000), .num_targets = 19'999});
+  PlanRequest request = request_of("hdp", std::move(drawn), 8, 8192);
+  sort_canonically(request.sequences);
+  const std::int64_t all = fill_beside(request, 3).longer;
+  const std::int64_t half = fill_beside(request, 3, all / 2).longer;
+  EXPECT_LE(half, all / 2);
+  EXPECT_GT(half, all / 4);
+  EXPECT_EQ(fill_beside(request, 3, 0).longer, 0);
+}
+
+// The group that ends the step gets nothing beside it.
+TEST(WholeFiller, AStepAsLongAsItsLongestSequenceGetsNoLonger) {
+  for (const std::int64_t longest : {20'000, 40'000}) {
+    std::vector<std::int64_t> lengths(1200, 300);
+    lengths.push_back(longest);
+    const PlanRequest request = request_of("hdp", sequences_of(lengths), 128, 2048);
+    EXPECT_LT(make_plan(request).gap(), 0.005) << longest;
+  }
+}
+
+TEST(WholeFiller, FewSequencesARankAreDealtAsWellAsPacksAre) {
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    const RandomStream random(seed, "few a rank");
+    std::vector<std::int64_t> lengths;
+    for (std::uint64_t i = 0; i < 1500; ++i) {
+      const std::int64_t least = random.below(2 * i, 3) == 0 ? 500 : 1;
+      lengths.push_back(least +
+                        static_cast<std::int64_t>(random.below(2 * i + 1, least == 1 ? 200 : 500)));
+    }
+    for (const std::int32_t num_ranks : {150, 200, 400}) {
+      PlanRequest request = request_of("hdp", sequences_of(lengths), num_ranks, 1000);
+      request.cost.fixed_ns = 100 * request.cost.linear_ns_per_token;
+      const Nanoseconds hdp = make_plan(request).makespan;
+      request.options.strategy = "hdp-algorithm2";
+      EXPECT_LE(ratio(hdp, make_plan(request).makespan), 1.005)
+          << "seed " << seed << ", " << num_ranks << " ranks";
+    }
+  }
+}
+
+TEST(DealOrder, ASequenceGoesWhereItEndsFirstWithTheFixedCostItNeeds) {
+  // One has room for 100 tokens, one for 400, one has no open micro-batch.
+  DealOrder order({{.end = 10, .fixed_ns = 1000, .room = Tokens(100), .capacity = Tokens(1000)},
+                   {.end = 20, .fixed_ns = 1000, .room = Tokens(400), .capacity = Tokens(1000)},
+                   {.end = 0, .fixed_ns = 1000, .room = Tokens(0), .capacity = Tokens(300)}});
+  EXPECT_EQ(order.choose(Tokens(1001)), DealOrder::kNone);
+  EXPECT_EQ(order.choose(Tokens(500)), 0u);  // 1010 against 1020; the third holds too little
+  EXPECT_EQ(order.choose(Tokens(400)), 1u);  // has room
+  order.update(1, 60, Tokens(200));
+  EXPECT_EQ(order.choose(Tokens(300)), 2u);  // 1000 against 1010 and 1060
+  EXPECT_TRUE(order.needs_micro_batch(2, Tokens(300)));
+  order.update(2, 1200, Tokens(0));
+  EXPECT_EQ(order.choose(Tokens(150)), 1u);
+  // What had no room for a longer one has it for this.
+  EXPECT_EQ(order.choose(Tokens(90)), 0u);
+  EXPECT_FALSE(order.needs_micro_batch(0, Tokens(90)));
+  EXPECT_THROW(order.choose(Tokens(91)), InternalError);
+}
+
+TEST(DealOrder, AgreesWithLookingAtAllRanks) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const RandomStream random(seed, "deal");
+    std::uint64_t draw = 0;
+    const auto any = [&](std::uint64_t below) {
+      return static_cast<std::int64_t>(random.below(draw++, below));
+    };
+    std::vector<DealOrder::RankState> ranks(1 + random.below(draw++, 7));
+    for (auto& rank : ranks)
+      rank = {.end = any(50),
+              .fixed_ns = any(40),
+              .room = Tokens(any(60)),
+              .capacity = Tokens(40 + any(60))};
+    DealOrder order(ranks);
+    for (std::int64_t tokens = 110; tokens > 0; tokens -= any(3)) {
+      std::size_t best = DealOrder::kNone;
+      std::int64_t least = 0;
+      for (std::size_t i = 0; i < ranks.size(); ++i) {
+        const bool has_room = ranks[i].room >= Tokens(tokens);
+        if (!has_room && ranks[i].capacity < Tokens(tokens)) continue;
+        const std::int64_t key = ranks[i].end + (has_room ? 0 : ranks[i].fixed_ns);
+        if (best == DealOrder::kNone || key < least) {
+          best = i;
+          least = key;
+        }
+      }
+      const std::size_t chosen = order.choose(Tokens(tokens));
+      ASSERT_EQ(chosen, best) << "seed " << seed << ", " << tokens << " tokens";
+      if (best == DealOrder::kNone) continue;
+      auto& rank = ranks[best];
+      rank.end = least + any(20);
+      rank.room = (rank.room >= Tokens(tokens) ? rank.room : rank.capacity) - Tokens(tokens);
+      order.update(best, rank.end, rank.room);
+    }
+  }
 }
 
 TEST(WholeFiller, LargeFixedCostsAreNotPaidForMicroBatchesThatAreHalfEmpty) {

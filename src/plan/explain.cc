@@ -162,6 +162,19 @@ std::string explain_degree(const SequenceExplanation& about, const StepPlan& pla
   return text + fmt::format("; on {} it takes {}", about.degree, format_duration(own.total));
 }
 
+// Of a whole sequence: the shared one whose micro-batch it fills, if any.
+std::string explain_beside(const ExplainedPart& part, const StepPlan& plan) {
+  const auto& micro_batches = plan.ranks[static_cast<std::size_t>(part.rank.value())];
+  for (const Piece& piece : micro_batches[static_cast<std::size_t>(part.micro_batch_idx)].pieces) {
+    if (piece.group_idx == kNoGroup) continue;
+    return fmt::format(
+        ", which is the rank's part of shared sequence {}: it costs no micro-batch of its own and "
+        "runs when that group does",
+        plan.sequences[static_cast<std::size_t>(piece.sequence_idx)].id);
+  }
+  return "";
+}
+
 std::string explain_ranks(const SequenceExplanation& about, const StepPlan& plan,
                           const Evaluation& evaluation) {
   Nanoseconds first = about.parts.front().free_at;
@@ -177,12 +190,12 @@ std::string explain_ranks(const SequenceExplanation& about, const StepPlan& plan
     return fmt::format(
         "rank {} is busy for {} (mean of all ranks {}) and ends at {} of {}; it holds this "
         "sequence "
-        "beside {} tokens of others in micro-batch {} of {}",
+        "beside {} tokens of others in micro-batch {} of {}{}",
         about.parts.front().rank, format_duration(evaluation.ranks[r].busy),
         format_duration(sum / static_cast<std::int64_t>(evaluation.ranks.size())),
         format_duration(evaluation.ranks[r].finish), format_duration(plan.makespan),
         about.parts.front().other_tokens, about.parts.front().micro_batch_idx + 1,
-        about.parts.front().num_micro_batches);
+        about.parts.front().num_micro_batches, explain_beside(about.parts.front(), plan));
   }
   return fmt::format(
       "{} ranks on {} node{} ({} at least); they became free between {} and {}, and the last of "

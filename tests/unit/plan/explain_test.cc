@@ -82,6 +82,25 @@ TEST(Explain, AWholeSequenceNeedsNoExchangeAndNamesItsRank) {
   EXPECT_THAT(about.why_ranks, HasSubstr("rank 0 is busy for"));
 }
 
+TEST(Explain, AWholeSequenceBesideASharedOneNamesIt) {
+  StepPlan plan;
+  plan.num_ranks = 2;
+  plan.capacity = Tokens(8);
+  plan.sequences = sequences_of({12, 2, 1});
+  PlanBuilder builder(plan);
+  builder.open_slot();
+  builder.add_shared(0, std::vector<Rank>{Rank(0), Rank(1)});
+  builder.add_whole(1, Rank(1));
+  builder.open_slot();
+  builder.add_whole(2, Rank(0));
+  plan.makespan = evaluate(plan, hand_cost(), uniform_cluster(2, 2)).makespan;
+  const auto why = [&](std::int64_t id) {
+    return explain(plan, hand_cost(), uniform_cluster(2, 2), id).why_ranks;
+  };
+  EXPECT_THAT(why(1), HasSubstr("which is the rank's part of shared sequence 0"));
+  EXPECT_THAT(why(2), ::testing::Not(HasSubstr("shared sequence")));
+}
+
 TEST(Explain, AnUnknownIdIsRefusedWithTheRangeOfIds) {
   const StepPlan plan = hand_plan();
   for (const std::int64_t id : {-1, 3, 99}) {

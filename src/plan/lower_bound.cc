@@ -240,9 +240,11 @@ class Bounds {
                beta * held * std::max((linear + attention) / speed, shown / speed + slot_hops);
       };
       const double slope = alpha * hops;
-      const std::array<double, 5> speeds{low, high, (attention + linear - shown) / slot_hops,
-                                         std::sqrt(beta * held * (linear + attention) / slope),
-                                         std::sqrt(beta * held * shown / slope)};
+      // Without hops there are no kinks between the two.
+      const auto kink = [&](double value, double of) { return of > 0 ? value / of : low; };
+      const std::array<double, 5> speeds{low, high, kink(attention + linear - shown, slot_hops),
+                                         std::sqrt(kink(beta * held * (linear + attention), slope)),
+                                         std::sqrt(kink(beta * held * shown, slope))};
       for (const double speed : speeds) {
         if (speed >= low && speed <= high) best = std::min(best, at(speed));
       }

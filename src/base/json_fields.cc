@@ -35,17 +35,23 @@ JsonFields::JsonFields(const nlohmann::ordered_json& object, std::string where)
     : object_(object), where_(std::move(where)) {}
 
 void JsonFields::check_schema(std::string_view schema) const {
+  check_schema(std::span(&schema, 1));
+}
+
+std::size_t JsonFields::check_schema(std::span<const std::string_view> versions) const {
+  const std::string known = fmt::format("\"{}\"", fmt::join(versions, "\" or \""));
   WEFT_USER_CHECK(has("schema") && at("schema").is_string(),
-                  "{}: no \"schema\"; expected \"schema\": \"{}\"", where_, schema);
+                  "{}: no \"schema\"; expected \"schema\": {}", where_, known);
   const auto found = at("schema").get<std::string>();
-  if (found == schema) return;
-  const std::string_view family = schema.substr(0, schema.rfind(".v") + 2);
+  const auto version = std::find(versions.begin(), versions.end(), found);
+  if (version != versions.end()) return static_cast<std::size_t>(version - versions.begin());
+  const std::string_view family = versions[0].substr(0, versions[0].rfind(".v") + 2);
   WEFT_USER_CHECK(
       !found.starts_with(family),
-      "{}: schema \"{}\" is another version than \"{}\", which this program reads; write the file "
+      "{}: schema \"{}\" is another version than {}, which this program reads; write the file "
       "again with this version, or use a newer program",
-      where_, found, schema);
-  throw_user_error("{}: schema is \"{}\", expected \"{}\"", where_, found, schema);
+      where_, found, known);
+  throw_user_error("{}: schema is \"{}\", expected {}", where_, found, known);
 }
 
 void JsonFields::check_keys(std::span<const std::string> known,

@@ -25,6 +25,8 @@ class JsonFields {
 
   // "schema" is exactly `schema`, which ends in ".v" and a number.
   void check_schema(std::string_view schema) const;
+  // The same of a file with several versions, the oldest first: which of them it is.
+  std::size_t check_schema(std::span<const std::string_view> versions) const;
   // Every key of the object is known, and every required one is there.
   void check_keys(std::span<const std::string> known, std::span<const std::string> required) const;
 

@@ -11,9 +11,8 @@
 namespace weft {
 namespace {
 
-constexpr const char* kSchema = "weft.timeline.v1";
-// With virtual stages: their number, and each event's chunk.
-constexpr const char* kChunkSchema = "weft.timeline.v2";
+// Version 2 is with virtual stages: their number, and each event's chunk.
+constexpr std::array<std::string_view, 2> kSchemas{"weft.timeline.v1", "weft.timeline.v2"};
 constexpr std::int64_t kMostRanks = 1 << 20;
 constexpr std::int64_t kMostStages = 1 << 10;
 constexpr std::int64_t kMostVirtualStages = 1 << 10;
@@ -94,8 +93,8 @@ void write_head(FileWriter& out, const Timeline& timeline) {
   out.write(fmt::format(
       "{{\"schema\":\"{}\",\"strategy\":{},\"cost\":{},\"step\":{},\"num_ranks\":{},"
       "\"pipeline_stages\":{},{}\"tokens\":{},\"micro_batches_time_ns\":{},\"step_time_ns\":{},\n",
-      has_chunks ? kChunkSchema : kSchema, json_string(timeline.strategy),
-      json_string(timeline.cost), timeline.step, timeline.num_ranks, timeline.pipeline_stages,
+      kSchemas[has_chunks ? 1 : 0], json_string(timeline.strategy), json_string(timeline.cost),
+      timeline.step, timeline.num_ranks, timeline.pipeline_stages,
       has_chunks ? fmt::format("\"virtual_stages\":{},", timeline.virtual_stages) : "",
       timeline.tokens, timeline.micro_batches_time, timeline.step_time));
   const auto members = [&](const char* name, const auto& table, const auto& value) {
@@ -132,8 +131,10 @@ Timeline load_timeline(const std::filesystem::path& path) {
   const nlohmann::ordered_json json = read_json_object(path, "timeline");
   const std::string where = fmt::format("timeline '{}'", path.string());
   const JsonFields fields(json, where);
-  const bool has_chunks = fields.has("schema") && json["schema"] == kChunkSchema;
-  if (!has_chunks) fields.check_schema(kSchema);
+  const bool has_chunks = fields.check_schema(kSchemas) == 1;
+  WEFT_USER_CHECK(has_chunks || !fields.has("virtual_stages"),
+                  "{}: \"virtual_stages\" needs schema \"{}\", but the file says \"{}\"", where,
+                  kSchemas[1], kSchemas[0]);
   std::vector<std::string> keys{"schema",       "strategy",
                                 "cost",         "step",
                                 "num_ranks",    "pipeline_stages",

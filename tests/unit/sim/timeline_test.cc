@@ -77,6 +77,9 @@ TEST_F(TimelineFile, ChunksAreInVersionTwoAndVersionOneIsWithoutThem) {
   EXPECT_THAT(error_after("\"virtual_stages\":3", "\"virtual_stages\":1"),
               HasSubstr("\"virtual_stages\""));
   EXPECT_THAT(error_after("\"virtual_stages\":3,", ""), HasSubstr("\"virtual_stages\" is missing"));
+  EXPECT_THAT(error_after("timeline.v2", "timeline.v1"),
+              AllOf(HasSubstr("\"virtual_stages\" needs schema \"weft.timeline.v2\""),
+                    Not(HasSubstr("did you mean"))));
   save_chrome_trace(path_, chunked_timeline());
   const auto json = nlohmann::json::parse(read_text_file(path_));
   EXPECT_EQ(json["traceEvents"].back()["args"]["chunk"], 0);
@@ -95,7 +98,10 @@ TEST_F(TimelineFile, WhatBreaksItsInvariantsIsNamed) {
   EXPECT_THAT(error_after("\"peak_bytes\":[", "\"peak_bytes\":[1.0,"), HasSubstr("2 numbers"));
   EXPECT_THAT(error_after("\"forward\"", "\"ahead\""), HasSubstr("\"activities\""));
   EXPECT_THAT(error_after("\"compute\"", "\"computed\""), HasSubstr("did you mean \"compute\"?"));
-  EXPECT_THAT(error_after("timeline.v1", "timeline.v9"), HasSubstr("another version"));
+  EXPECT_THAT(error_after("timeline.v1", "timeline.v9"),
+              HasSubstr("another version than \"weft.timeline.v1\" or \"weft.timeline.v2\""));
+  EXPECT_THAT(error_after("weft.timeline.v1", "weft.cost.v1"),
+              HasSubstr("expected \"weft.timeline.v1\" or \"weft.timeline.v2\""));
   EXPECT_THAT(error_after("\"tokens\":4096,", ""), HasSubstr("\"tokens\" is missing"));
 }
 

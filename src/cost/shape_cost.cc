@@ -100,17 +100,20 @@ void check_virtual_stages(std::int64_t stages, std::int64_t virtual_stages, std:
                   "simulate: {} virtual stages without a pipeline; raise --pp (now 1), or leave "
                   "out --virtual-stages",
                   virtual_stages);
-  if (num_layers % stages == 0 && num_layers / stages % virtual_stages == 0) return;
+  WEFT_USER_CHECK(num_layers % stages == 0,
+                  "simulate: the {} layers of '{}' are not a multiple of {} pipeline stages, as "
+                  "virtual stages need; leave out --virtual-stages, or change --pp",
+                  num_layers, model, stages);
+  const std::int64_t layers = num_layers / stages;
+  if (layers % virtual_stages == 0) return;
   std::vector<std::int64_t> good;
-  for (std::int64_t v = 1; num_layers % stages == 0 && v <= num_layers / stages; ++v) {
-    if (num_layers / stages % v == 0) good.push_back(v);
+  for (std::int64_t v = 1; v <= layers; ++v) {
+    if (layers % v == 0) good.push_back(v);
   }
   throw_user_error(
       "simulate: {} pipeline stages of {} virtual stages each do not divide the {} "
-      "layers of '{}'; {}",
-      stages, virtual_stages, num_layers, model,
-      good.empty() ? fmt::format("not even {} stages do, so 1 is left", stages)
-                   : fmt::format("expected one of {}", fmt::join(good, ", ")));
+      "layers of '{}'; expected one of {}",
+      stages, virtual_stages, num_layers, model, fmt::join(good, ", "));
 }
 
 HopCost node_hop(const ModelShape& model, const ClusterDescription& cluster,

@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 #include <limits>
+#include <set>
 
 #include "base/error.h"
 #include "base/suggest.h"
@@ -78,8 +79,14 @@ Mesh mesh_of(const SimulateFlags& flags, const ClusterDescription& cluster) {
   return mesh_of_devices(cluster, devices, tensor, pipeline);
 }
 
-void set_point(std::string key, const std::string& value, SimulateFlags& flags) {
+// "KEY=VALUES" -> the key as flags spell it.
+std::string key_of(const std::string& sweep) {
+  std::string key = sweep.substr(0, sweep.find('='));
   std::replace(key.begin(), key.end(), '_', '-');
+  return key;
+}
+
+void set_point(const std::string& key, const std::string& value, SimulateFlags& flags) {
   for (const SweepKey& known : kSweepKeys) {
     if (key != known.name) continue;
     flags.*known.value = value;
@@ -160,16 +167,23 @@ std::vector<std::string> sweep_keys(const SimulateFlags& flags) {
 
 std::vector<SweepPoint> sweep_points(const SimulateFlags& flags) {
   std::vector<SweepPoint> points{{.values = {}, .flags = flags}};
+  std::set<std::string> keys;
   for (const std::string& sweep : flags.sweep) {
     const std::size_t equals = sweep.find('=');
     WEFT_USER_CHECK(equals != std::string::npos && equals + 1 < sweep.size(),
                     "--sweep is '{}', expected KEY=VALUE,VALUE such as capacity=4K,8K", sweep);
+    const std::string key = key_of(sweep);
+    WEFT_USER_CHECK(keys.insert(key).second,
+                    "--sweep: '{}' is there twice; give all its values once, such as {}=A,B", key,
+                    key);
+    WEFT_USER_CHECK(!keys.contains("devices") || !keys.contains("ranks"),
+                    "--sweep: devices and ranks exclude each other");
     std::vector<SweepPoint> more;
     for (const SweepPoint& point : points) {
       for (const std::string& value : split(sweep.substr(equals + 1), ',')) {
         more.push_back(point);
         more.back().values.push_back(value);
-        set_point(sweep.substr(0, equals), value, more.back().flags);
+        set_point(key, value, more.back().flags);
       }
     }
     points = std::move(more);

@@ -126,6 +126,14 @@ TEST_F(SimulateCommandTest, ASweepGivesARowForEachPointAndCsvEveryStrategy) {
   EXPECT_THAT(error(small({"--sweep", "capacity"})), HasSubstr("expected KEY=VALUE"));
 }
 
+TEST_F(SimulateCommandTest, ASweepKeyThatComesTwiceIsRefused) {
+  EXPECT_THAT(error(small({"--sweep", "capacity=4K", "--sweep", "capacity=8K"})),
+              HasSubstr("'capacity' is there twice"));
+  EXPECT_THAT(error(small({"--pp", "4", "--sweep", "virtual_stages=1", "virtual-stages=2"})),
+              HasSubstr("'virtual-stages' is there twice"));
+  EXPECT_THAT(error(small({"--sweep", "devices=16", "ranks=8"})), HasSubstr("exclude each other"));
+}
+
 TEST_F(SimulateCommandTest, VirtualStagesShortenTheBubbleAndStandInEveryOutput) {
   const auto with = [](std::vector<std::string> more) {
     more.insert(more.end(), {"--devices", "32", "--pp", "4", "--capacity", "8K"});

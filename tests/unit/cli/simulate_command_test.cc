@@ -183,6 +183,41 @@ TEST_F(SimulateCommandTest, VirtualStagesThatCannotBeAreNamed) {
   EXPECT_THAT(error({"--paper", "--pp", "2"}), HasSubstr("the paper's own runs"));
 }
 
+TEST_F(SimulateCommandTest, ThePapersRunsRefuseEveryFlagThatTheyDoNotUse) {
+  for (const auto& [flag, value] :
+       std::vector<std::pair<std::string, std::string>>{{"--model", "llama-7b"},
+                                                        {"--cluster", "h800"},
+                                                        {"--devices", "8"},
+                                                        {"--ranks", "8"},
+                                                        {"--ranks-per-node", "4"},
+                                                        {"--tp", "2"},
+                                                        {"--pp", "2"},
+                                                        {"--virtual-stages", "2"},
+                                                        {"--workload", "github"},
+                                                        {"--lengths", "lengths.txt"},
+                                                        {"--corpus", "corpus"},
+                                                        {"--context", "32K"},
+                                                        {"--max-context", "32K"},
+                                                        {"--global-batch-tokens", "1M"},
+                                                        {"--over-long", "split"},
+                                                        {"--step", "1"},
+                                                        {"--seed", "1"},
+                                                        {"--capacity", "8K"},
+                                                        {"--recompute", "full"},
+                                                        {"--dtype", "float32"},
+                                                        {"--link-scale", "2"},
+                                                        {"--cost", "cost.json"},
+                                                        {"--strategy", "hdp"},
+                                                        {"--sweep", "pp=1,2"},
+                                                        {"--timeline", "t.json"},
+                                                        {"--trace", "c.json"}}) {
+    EXPECT_THAT(error({"--paper", "--batches", "1", flag, value}),
+                HasSubstr("does not use " + flag + ";"));
+  }
+  for (const std::string flag : {"--offload", "--csv"})
+    EXPECT_THAT(error({"--paper", "--json", flag}), HasSubstr("does not use " + flag + ";"));
+}
+
 TEST_F(SimulateCommandTest, SlowerLinksLengthenAStepWhoseExchangeIsExposed) {
   const auto step = [](const std::string& scale) {
     const auto json = nlohmann::json::parse(

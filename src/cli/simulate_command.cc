@@ -80,21 +80,34 @@ CaseOutlook simulate_case(const SimulateFlags& flags, const OutputFlags& output)
   return outlook;
 }
 
+void print_sweep_point(const std::vector<std::string>& keys, const SweepPoint& point,
+                       const CaseOutlook& outlook, bool is_csv) {
+  if (!is_csv)  // the best of them
+    return fmt::print("{}\n", sweep_row(keys, point.values, outlook.strategies.front()));
+  for (const StrategyOutlook& strategy : outlook.strategies)
+    fmt::print("{}\n", sweep_csv(point.values, strategy));
+}
+
+// Values that do not go together take one point from a sweep, not the points after it.
 void simulate_sweep(const SimulateFlags& flags, const OutputFlags& output) {
   const std::vector<std::string> keys = sweep_keys(flags);
-  fmt::print("{}\n", output.is_csv ? outlook_csv_header(keys) : sweep_header(keys));
-  for (const SweepPoint& point : sweep_points(flags)) {
-    const CaseOutlook outlook = simulate_case(point.flags, output);
-    for (const StrategyOutlook& strategy : outlook.strategies) {
-      if (output.is_csv) {
-        fmt::print("{}\n", outlook_csv(point.values, strategy));
-      } else {
-        fmt::print("{}\n", sweep_row(keys, point.values, strategy));
-        break;  // the best of them
-      }
+  const std::vector<SweepPoint> points = sweep_points(flags);
+  fmt::print("{}\n", output.is_csv ? sweep_csv_header(keys) : sweep_header(keys));
+  std::size_t num_impossible = 0;
+  std::string first_reason;
+  for (const SweepPoint& point : points) {
+    try {
+      print_sweep_point(keys, point, simulate_case(point.flags, output), output.is_csv);
+    } catch (const UserError& error) {
+      if (++num_impossible == 1) first_reason = error.what();
+      fmt::print("{}\n", output.is_csv ? impossible_csv(point.values, error.what())
+                                       : impossible_row(keys, point.values, error.what()));
     }
     std::fflush(stdout);
   }
+  WEFT_USER_CHECK(num_impossible < points.size(),
+                  "--sweep: none of the {} combinations is possible; the first: {}", points.size(),
+                  first_reason);
 }
 
 void check_sources(const SimulateFlags& flags) {
@@ -166,9 +179,9 @@ void run_simulate(const CLI::App& simulate, const SimulateFlags& flags, const Ou
   if (output.is_json) {
     fmt::print("{}\n", case_json(outlook));
   } else if (output.is_csv) {
-    fmt::print("{}\n", outlook_csv_header({}));
+    fmt::print("{}\n", outlook_csv_header());
     for (const StrategyOutlook& strategy : outlook.strategies)
-      fmt::print("{}\n", outlook_csv({}, strategy));
+      fmt::print("{}\n", outlook_csv(strategy));
   } else {
     print_case(outlook);
   }

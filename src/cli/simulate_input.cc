@@ -5,11 +5,13 @@
 #include <array>
 #include <charconv>
 #include <limits>
+#include <optional>
 #include <set>
 
 #include "base/error.h"
 #include "base/suggest.h"
 #include "cluster/cluster_presets.h"
+#include "corpus/workload.h"
 
 namespace weft {
 namespace {
@@ -59,24 +61,49 @@ double parse_scale(const std::string& text) {
   return value;
 }
 
-Mesh mesh_of(const SimulateFlags& flags, const ClusterDescription& cluster) {
+// What every flag says by itself. A wrong value is an error even in a sweep; what values do not go
+// together is found when they are combined.
+struct FlagValues {
+  ModelShape model;
+  ClusterDescription cluster;
+  double link_scale = 1;
+  std::int64_t tensor = 1;
+  std::int64_t pipeline = 1;
+  std::int64_t devices = 0;  // 0: of the ranks
+  std::int64_t ranks = 0;
+  Tokens capacity = {};      // 0: the largest that fits
+  TrainingSetup setup = {};  // without its mesh
+  std::optional<CostModel> cost = {};
+};
+
+FlagValues values_of(const SimulateFlags& flags) {
+  WEFT_USER_CHECK(flags.ranks_per_node == 0,
+                  "simulate: --ranks-per-node {} is for --cost alone; the cluster '{}' says it",
+                  flags.ranks_per_node, flags.cluster);
   WEFT_USER_CHECK(flags.devices.empty() != flags.ranks.empty(),
                   "simulate: give one of --devices and --ranks (a rank is --tp x --pp devices)");
-  const std::int64_t tensor = positive(flags.tensor, "--tp");
-  const std::int64_t pipeline = positive(flags.pipeline, "--pp");
-  WEFT_USER_CHECK(tensor <= kMostRanks && pipeline <= kMostPipelineStages,
-                  "simulate: --tp {} --pp {}, expected at most {} and {}", tensor, pipeline,
-                  kMostRanks, kMostPipelineStages);
-  std::int64_t devices = 0;
+  FlagValues values{.model = find_model(flags.model), .cluster = find_cluster(flags.cluster)};
+  values.link_scale = parse_scale(flags.link_scale);
+  values.tensor = positive(flags.tensor, "--tp");
+  values.pipeline = positive(flags.pipeline, "--pp");
+  WEFT_USER_CHECK(values.tensor <= kMostRanks && values.pipeline <= kMostPipelineStages,
+                  "simulate: --tp {} --pp {}, expected at most {} and {}", values.tensor,
+                  values.pipeline, kMostRanks, kMostPipelineStages);
   if (flags.devices.empty()) {
-    const std::int64_t ranks = positive(flags.ranks, "--ranks");
-    WEFT_USER_CHECK(ranks <= kMostRanks, "simulate: --ranks is {}, expected at most {}",
+    values.ranks = positive(flags.ranks, "--ranks");
+    WEFT_USER_CHECK(values.ranks <= kMostRanks, "simulate: --ranks is {}, expected at most {}",
                     flags.ranks, kMostRanks);
-    devices = ranks * tensor * pipeline;
   } else {
-    devices = positive(flags.devices, "--devices");
+    values.devices = positive(flags.devices, "--devices");
   }
-  return mesh_of_devices(cluster, devices, tensor, pipeline);
+  values.capacity = parse_tokens(flags.capacity, "--capacity", 0);
+  values.setup.virtual_stages = positive(flags.virtual_stages, "--virtual-stages");
+  values.setup.recompute = parse_recompute(flags.recompute, "--recompute");
+  set_dtype(values.setup, flags.dtype, "--dtype");
+  if (!flags.cost.empty()) values.cost = load_cost_model(flags.cost);
+  parse_tokens(flags.sequences.context, "--context", 0);
+  parse_tokens(flags.sequences.global_batch_tokens, "--global-batch-tokens", 0);
+  return values;
 }
 
 // "KEY=VALUES" -> the key as flags spell it.
@@ -118,32 +145,38 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
+void check_values(const std::vector<SweepPoint>& points) {
+  std::set<std::string> workloads;  // may be large files: each is read once
+  for (const SweepPoint& point : points) {
+    values_of(point.flags);
+    const std::string& workload = point.flags.sequences.workload;
+    if (!workload.empty() && workloads.insert(workload).second)
+      parse_workload(workload, kMostTokens);
+  }
+}
+
 }  // namespace
 
 SimulationCase simulation_case(const SimulateFlags& flags) {
-  WEFT_USER_CHECK(flags.ranks_per_node == 0,
-                  "simulate: --ranks-per-node {} is for --cost alone; the cluster '{}' says it",
-                  flags.ranks_per_node, flags.cluster);
-  ClusterDescription cluster = find_cluster(flags.cluster);
-  const double scale = parse_scale(flags.link_scale);
-  cluster.node_link_bytes_per_second *= scale;
-  cluster.nic_bytes_per_second *= scale;
-  TrainingSetup setup;
-  setup.mesh = mesh_of(flags, cluster);
-  setup.virtual_stages = positive(flags.virtual_stages, "--virtual-stages");
-  setup.recompute = parse_recompute(flags.recompute, "--recompute");
-  set_dtype(setup, flags.dtype, "--dtype");
-  SimulationCase result{.scenario = make_scenario(find_model(flags.model), cluster, setup)};
-  if (!flags.cost.empty()) {
-    WEFT_USER_CHECK(scale == 1, "simulate: --link-scale has no effect on the links of --cost {}",
-                    flags.cost);
-    result.scenario.cost = load_cost_model(flags.cost);
+  FlagValues values = values_of(flags);
+  ClusterDescription& cluster = values.cluster;
+  cluster.node_link_bytes_per_second *= values.link_scale;
+  cluster.nic_bytes_per_second *= values.link_scale;
+  TrainingSetup& setup = values.setup;
+  const std::int64_t devices =
+      values.devices > 0 ? values.devices : values.ranks * values.tensor * values.pipeline;
+  setup.mesh = mesh_of_devices(cluster, devices, values.tensor, values.pipeline);
+  SimulationCase result{.scenario = make_scenario(values.model, cluster, setup)};
+  if (values.cost) {
+    WEFT_USER_CHECK(values.link_scale == 1,
+                    "simulate: --link-scale has no effect on the links of --cost {}", flags.cost);
+    result.scenario.cost = *values.cost;
     result.scenario.has_measured_cost = true;
   }
   result.largest_capacity = largest_capacity(result.scenario.model, cluster, setup, kMemoryReserve);
   result.is_capacity_given = !flags.capacity.empty();
   if (result.is_capacity_given) {
-    result.capacity = parse_tokens(flags.capacity, "--capacity", 0);
+    result.capacity = values.capacity;
   } else {
     result.capacity = result.largest_capacity / kCapacityStep.value() * kCapacityStep.value();
     const DeviceMemory memory = device_memory(result.scenario.model, setup);
@@ -190,6 +223,7 @@ std::vector<SweepPoint> sweep_points(const SimulateFlags& flags) {
     WEFT_USER_CHECK(points.size() <= kMostPoints, "--sweep: more than {} combinations",
                     kMostPoints);
   }
+  check_values(points);
   return points;
 }
 

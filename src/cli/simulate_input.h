@@ -44,6 +44,8 @@ void add_simulate_flags(CLI::App& simulate, SimulateFlags& flags);
 SimulationCase simulation_case(const SimulateFlags& flags);
 
 // The flags of every point of the sweep, all combinations, in order; one point without a sweep.
+// UserError for a value that is wrong by itself, before any point is simulated; simulation_case()
+// finds those that do not go together.
 struct SweepPoint {
   std::vector<std::string> values;  // of sweep_keys()
   SimulateFlags flags;

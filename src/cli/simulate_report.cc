@@ -86,6 +86,13 @@ std::string padded(const std::vector<std::string>& keys, const std::vector<std::
   return text;
 }
 
+// "simulate: why" or "plan: why" -> "why": the row says what it is about.
+std::string_view without_module(std::string_view reason) {
+  const std::size_t end = reason.find_first_not_of("abcdefghijklmnopqrstuvwxyz");
+  return reason.substr(std::min(end, reason.size())).starts_with(": ") ? reason.substr(end + 2)
+                                                                       : reason;
+}
+
 std::string row_of(const StrategyOutlook& outlook) {
   return fmt::format("{:<14} {:>9.3f} {:>11.0f} {:>6.1f} {:>9.1f}{} {:>9.1f} {:>8.1f}{}",
                      outlook.strategy, outlook.step_s, outlook.tokens_per_second, 100 * outlook.mfu,
@@ -237,18 +244,15 @@ std::string case_json(const CaseOutlook& outlook) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-std::string outlook_csv_header(const std::vector<std::string>& sweep_keys) {
-  std::string text = joined(sweep_keys);
-  text += "strategy,step_s,tokens_per_second,mfu,device_hours_per_billion_tokens";
+std::string outlook_csv_header() {
+  std::string text = "strategy,step_s,tokens_per_second,mfu,device_hours_per_billion_tokens";
   for (const ShareName& share : kShareNames) text += fmt::format(",{}", share.key);
   for (const SentName& sent : kSentNames) text += fmt::format(",{}_bytes", sent.key);
   return text + ",peak_bytes,fits";
 }
 
-std::string outlook_csv(const std::vector<std::string>& sweep_values,
-                        const StrategyOutlook& outlook) {
-  std::string text = joined(sweep_values);
-  text +=
+std::string outlook_csv(const StrategyOutlook& outlook) {
+  std::string text =
       fmt::format("{},{:.6f},{:.1f},{:.5f},{:.3f}", outlook.strategy, outlook.step_s,
                   outlook.tokens_per_second, outlook.mfu, outlook.device_hours_per_billion_tokens);
   for (const ShareName& share : kShareNames)
@@ -256,6 +260,24 @@ std::string outlook_csv(const std::vector<std::string>& sweep_values,
   for (const SentName& sent : kSentNames)
     text += fmt::format(",{:.0f}", outlook.bytes.*sent.member);
   return text + fmt::format(",{:.0f},{}", outlook.peak_bytes, outlook.fits);
+}
+
+std::string sweep_csv_header(const std::vector<std::string>& sweep_keys) {
+  return joined(sweep_keys) + outlook_csv_header() + ",impossible";
+}
+
+std::string sweep_csv(const std::vector<std::string>& sweep_values,
+                      const StrategyOutlook& outlook) {
+  return joined(sweep_values) + outlook_csv(outlook) + ",";
+}
+
+std::string impossible_csv(const std::vector<std::string>& sweep_values, std::string_view reason) {
+  const std::string header = outlook_csv_header();
+  const auto num_commas = static_cast<std::size_t>(std::count(header.begin(), header.end(), ','));
+  std::string quoted;
+  for (const char letter : without_module(reason))
+    quoted += letter == '"' ? "\"\"" : std::string(1, letter);
+  return fmt::format("{}{},\"{}\"", joined(sweep_values), std::string(num_commas, ','), quoted);
 }
 
 std::string sweep_header(const std::vector<std::string>& sweep_keys) {
@@ -266,6 +288,11 @@ std::string sweep_row(const std::vector<std::string>& sweep_keys,
                       const std::vector<std::string>& sweep_values,
                       const StrategyOutlook& outlook) {
   return padded(sweep_keys, sweep_values) + row_of(outlook);
+}
+
+std::string impossible_row(const std::vector<std::string>& sweep_keys,
+                           const std::vector<std::string>& sweep_values, std::string_view reason) {
+  return fmt::format("{}impossible: {}", padded(sweep_keys, sweep_values), without_module(reason));
 }
 
 }  // namespace weft

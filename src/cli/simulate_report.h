@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/simulate_input.h"
@@ -40,12 +41,18 @@ void sort_best_first(std::vector<StrategyOutlook>& strategies);
 
 void print_case(const CaseOutlook& outlook);
 std::string case_json(const CaseOutlook& outlook);
-std::string outlook_csv_header(const std::vector<std::string>& sweep_keys);
-std::string outlook_csv(const std::vector<std::string>& sweep_values,
-                        const StrategyOutlook& outlook);
+std::string outlook_csv_header();
+std::string outlook_csv(const StrategyOutlook& outlook);
+// Of a sweep: a last column says why a combination is impossible, and is empty where there are
+// figures.
+std::string sweep_csv_header(const std::vector<std::string>& sweep_keys);
+std::string sweep_csv(const std::vector<std::string>& sweep_values, const StrategyOutlook& outlook);
+std::string impossible_csv(const std::vector<std::string>& sweep_values, std::string_view reason);
 std::string sweep_header(const std::vector<std::string>& sweep_keys);
 std::string sweep_row(const std::vector<std::string>& sweep_keys,
                       const std::vector<std::string>& sweep_values, const StrategyOutlook& outlook);
+std::string impossible_row(const std::vector<std::string>& sweep_keys,
+                           const std::vector<std::string>& sweep_values, std::string_view reason);
 
 // What the owner of such a run might change, a line each; empty when nothing stands out.
 std::vector<std::string> advice(const CaseOutlook& outlook);

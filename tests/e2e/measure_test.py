@@ -39,7 +39,7 @@ class Measuring(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         events = json.loads((out / "trace" / "step-000001.json").read_text())["traceEvents"]
         self.assertEqual({event["pid"] for event in events}, {0, 1, 2})
-        self.assertTrue(any(event["name"] == "mlp.gate_proj forward" for event in events))
+        self.assertTrue(any(event["name"] == "mlp.gate_up_proj forward" for event in events))
         for line in ("trace   step 1, mean of 3 ranks", "matrix products", "attention", "between operations"):
             self.assertIn(line, result.stdout)
         _, late = self.train("late", "--trace", "3")

@@ -89,7 +89,7 @@ struct Call {
   const AttentionKernel& kernel;
   const AttentionLayout& layout;
   const RingContext& ring;
-  double scale = 1;
+  const AttentionShape& shape;
 };
 
 // Causal (query, key) pairs of this rank's queries.
@@ -177,7 +177,7 @@ AttentionResult forward_in(const Call& call, const at::Tensor& q, const at::Tens
   run_forward(call, ForwardRows<T>{.q = read_rows<T>(q),
                                    .k = read_rows<T>(k),
                                    .v = read_rows<T>(v),
-                                   .scale = call.scale,
+                                   .scale = call.shape.softmax_scale(),
                                    .out = write_rows<T>(result.out),
                                    .lse = {result.lse.data_ptr<T>(), num_rows}});
   return result;
@@ -186,10 +186,10 @@ AttentionResult forward_in(const Call& call, const at::Tensor& q, const at::Tens
 template <class T>
 Qkv backward_in(const Call& call, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                 const AttentionResult& result, const at::Tensor& d_out) {
-  const std::int64_t num_rows = q.size(0), num_heads = q.size(1), num_kv_heads = k.size(1);
-  const AttentionShape shape{num_heads, num_kv_heads, q.size(2)};
-  const Qkv gradients = split_qkv(
-      shape, at::zeros({num_rows, (num_heads + 2 * num_kv_heads) * shape.head_dim}, q.options()));
+  const std::int64_t num_rows = q.size(0);
+  const std::int64_t all_heads = call.shape.num_heads + 2 * call.shape.num_kv_heads;
+  const Qkv gradients =
+      split_qkv(call.shape, at::zeros({num_rows, all_heads * call.shape.head_dim}, q.options()));
   const at::Tensor delta = make_delta<T>(result.out, d_out);  // [H, T]
   run_backward(call, BackwardRows<T>{.q = read_rows<T>(q),
                                      .k = read_rows<T>(k),
@@ -197,7 +197,7 @@ Qkv backward_in(const Call& call, const at::Tensor& q, const at::Tensor& k, cons
                                      .d_out = read_rows<T>(d_out),
                                      .lse = {result.lse.data_ptr<T>(), num_rows},
                                      .delta = {delta.data_ptr<T>(), num_rows},
-                                     .scale = call.scale,
+                                     .scale = call.shape.softmax_scale(),
                                      .d_q = write_rows<T>(gradients.q),
                                      .d_k = write_rows<T>(gradients.k),
                                      .d_v = write_rows<T>(gradients.v)});
@@ -225,7 +225,7 @@ AttentionResult attention_forward(const AttentionKernel& kernel, const Attention
                                   const RingContext& ring) {
   check_inputs(layout, shape, q, k, v, ring);
   const OperationScope scope = traced(layout, shape, ring, "forward", 2);
-  const Call call{kernel, layout, ring, shape.softmax_scale()};
+  const Call call{kernel, layout, ring, shape};
   if (q.scalar_type() == at::kDouble) return forward_in<double>(call, q, k, v);
   return forward_in<float>(call, q, k, v);
 }
@@ -240,7 +240,7 @@ Qkv attention_backward(const AttentionKernel& kernel, const AttentionLayout& lay
   check_contiguous(result.lse, shapes.stats, q.scalar_type(), "lse");
   check_contiguous(d_out, shapes.rows, q.scalar_type(), "d_out");
   const OperationScope scope = traced(layout, shape, ring, "backward", 5);
-  const Call call{kernel, layout, ring, shape.softmax_scale()};
+  const Call call{kernel, layout, ring, shape};
   if (q.scalar_type() == at::kDouble) return backward_in<double>(call, q, k, v, result, d_out);
   return backward_in<float>(call, q, k, v, result, d_out);
 }

@@ -36,8 +36,7 @@ std::vector<GangTask> tasks_of(const PlanRequest& request, const GroupCosts& cos
     const std::int32_t degree = smallest_degree(plan.sequences[i].tokens, plan.capacity);
     tasks.push_back(task_of(costs, plan, i, degree, speed));
   }
-  std::stable_sort(tasks.begin(), tasks.end(),
-                   [](const GangTask& a, const GangTask& b) { return a.duration > b.duration; });
+  sort_longest_first(tasks);
   return tasks;
 }
 
@@ -62,8 +61,7 @@ std::vector<GangTask> shorter_tasks(const PlanRequest& request, const GroupCosts
     task = task_of(costs, plan, i, degree, speed);
   }
   if (!is_changed) return {};
-  std::stable_sort(tasks.begin(), tasks.end(),
-                   [](const GangTask& a, const GangTask& b) { return a.duration > b.duration; });
+  sort_longest_first(tasks);
   return tasks;
 }
 

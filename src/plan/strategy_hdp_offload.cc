@@ -108,8 +108,7 @@ class OffloadSearch {
            .duration = sequence_time(costs_, tokens, degrees[i], speed).value(),
            .between = sequence_time(costs_.between(), tokens, degrees[i], speed).value()});
     }
-    std::stable_sort(tasks.begin(), tasks.end(),
-                     [](const GangTask& a, const GangTask& b) { return a.duration > b.duration; });
+    sort_longest_first(tasks);
     const auto goal =
         static_cast<std::int64_t>(static_cast<double>(header_.lower_bound.value()) * kNearEnough);
     StepPlan plan = header_;

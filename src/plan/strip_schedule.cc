@@ -58,8 +58,7 @@ class StripScheduler {
       task.duration += longer;
       task.between += longer;
     }
-    std::stable_sort(tasks_.begin(), tasks_.end(),
-                     [](const GangTask& a, const GangTask& b) { return a.duration > b.duration; });
+    sort_longest_first(tasks_);
   }
   double area_of(const GangTask& task) const {
     return static_cast<double>(task.degree) * static_cast<double>(task.duration);
@@ -238,6 +237,11 @@ class StripScheduler {
 };
 
 }  // namespace
+
+void sort_longest_first(std::vector<GangTask>& tasks) {
+  std::stable_sort(tasks.begin(), tasks.end(),
+                   [](const GangTask& a, const GangTask& b) { return a.duration > b.duration; });
+}
 
 std::vector<WholeRun> whole_runs(std::span<const SequenceSpec> sequences, std::size_t first) {
   std::vector<WholeRun> runs;

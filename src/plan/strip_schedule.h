@@ -87,6 +87,9 @@ struct StripInput {
   std::int32_t ranks_per_node = 1;
 };
 
+// By duration; equal ones stay in order.
+void sort_longest_first(std::vector<GangTask>& tasks);
+
 // The runs of sequences[first..].
 std::vector<WholeRun> whole_runs(std::span<const SequenceSpec> sequences, std::size_t first);
 

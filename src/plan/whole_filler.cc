@@ -4,6 +4,7 @@
 #include <array>
 #include <functional>
 #include <limits>
+#include <queue>
 #include <utility>
 
 #include "base/error.h"
@@ -32,19 +33,6 @@ constexpr double kKeptForEnds = 0.4;
 std::int64_t at_speed(std::int64_t ns, double speed) {
   return speed == 1.0 ? ns : static_cast<std::int64_t>(static_cast<double>(ns) / speed) + 1;
 }
-// Puts another item in the place of the least one of a heap.
-template <class Item>
-void replace_top(std::vector<Item>& heap, const Item& item) {
-  std::size_t at = 0;
-  for (std::size_t child = 1; child < heap.size(); child = 2 * at + 1) {
-    if (child + 1 < heap.size() && heap[child] > heap[child + 1]) ++child;
-    if (!(item > heap[child])) break;
-    heap[at] = heap[child];
-    at = child;
-  }
-  heap[at] = item;
-}
-
 // Of a micro-batch, against the work of one that is a sequence of the capacity.
 double fixed_share(const CostModel& cost, Tokens capacity) {
   const double work = compute_ns(cost, causal_work({0, capacity.value()}), capacity);
@@ -84,10 +72,6 @@ std::int32_t WholeFiller::open_pack(std::int32_t rank, std::int32_t before_group
   return static_cast<std::int32_t>(result_.packs.size()) - 1;
 }
 
-void WholeFiller::put(std::int32_t pack, std::size_t length, std::int32_t count) {
-  put(result_.packs[static_cast<std::size_t>(pack)], length, count);
-}
-
 void WholeFiller::put(StripPack& into, std::size_t length, std::int32_t count) {
   const auto place = static_cast<std::int32_t>(result_.runs.size());
   if (into.num_sequences == 0) {
@@ -108,8 +92,7 @@ WholeFiller::Fill WholeFiller::fill(std::int32_t rank, std::int32_t before_group
   while (true) {
     std::size_t length = WholePool::kNone;
     if (result.pack >= 0) {
-      length = pool_.longest_within(result_.packs[static_cast<std::size_t>(result.pack)].room,
-                                    result.left_ns);
+      length = pool_.longest_within(pack_at(result.pack).room, result.left_ns);
     }
     if (length == WholePool::kNone) {
       length = pool_.longest_within(capacity, result.left_ns - pool_.fixed_ns());
@@ -118,14 +101,14 @@ WholeFiller::Fill WholeFiller::fill(std::int32_t rank, std::int32_t before_group
       result.left_ns -= pool_.fixed_ns();
     }
     // Longest first takes as many of this length as fit.
-    const Tokens room = result_.packs[static_cast<std::size_t>(result.pack)].room;
+    const Tokens room = pack_at(result.pack).room;
     std::int64_t count = pool_.num_of(length);
     if (count > 1) {
       count = std::min(count, room.value() / pool_.tokens(length).value());
       if (pool_.ns(length) > 0) count = std::min(count, result.left_ns / pool_.ns(length));
     }
     result.left_ns -= pool_.ns(length) * count;
-    put(result.pack, length, static_cast<std::int32_t>(count));
+    put(pack_at(result.pack), length, static_cast<std::int32_t>(count));
   }
 }
 
@@ -150,30 +133,22 @@ std::int64_t WholeFiller::fill_beside(GangTask& task, std::int64_t ns) {
 
 // Longest first to the pack that took the least time so far.
 std::int64_t WholeFiller::fill_alike(std::span<StripPack> packs, std::int64_t ns) {
-  struct Open {
-    std::int64_t ns = 0;
-    std::size_t pack = 0;
-    bool operator>(const Open& other) const {
-      return ns != other.ns ? ns > other.ns : pack > other.pack;
-    }
-  };
   const double speed = speed_of(input_.first_rank);
-  std::vector<Open> heap;  // the least first
-  for (std::size_t i = 0; i < packs.size(); ++i) heap.push_back({.ns = 0, .pack = i});
+  using Open = std::pair<std::int64_t, std::size_t>;  // (ns, pack)
+  std::priority_queue<Open, std::vector<Open>, std::greater<>> open;
+  for (std::size_t i = 0; i < packs.size(); ++i) open.emplace(0, i);
   std::int64_t longest = 0;
-  while (!heap.empty()) {
-    Open least = heap.front();
-    StripPack& pack = packs[least.pack];
-    const std::size_t length = pool_.longest_within(pack.room, room_at_speed(ns - least.ns, speed));
-    if (length == WholePool::kNone || pack.room < capacity_ / kSpareRoom) {
-      std::pop_heap(heap.begin(), heap.end(), std::greater<>());
-      heap.pop_back();
-      continue;
-    }
-    least.ns += at_speed(pool_.ns(length), speed);
-    longest = std::max(longest, least.ns);
-    put(pack, length, 1);
-    replace_top(heap, least);
+  while (!open.empty()) {
+    const auto [taken, i] = open.top();
+    open.pop();
+    if (packs[i].room < capacity_ / kSpareRoom) continue;
+    const std::size_t length =
+        pool_.longest_within(packs[i].room, room_at_speed(ns - taken, speed));
+    if (length == WholePool::kNone) continue;
+    const std::int64_t longer = taken + at_speed(pool_.ns(length), speed);
+    longest = std::max(longest, longer);
+    put(packs[i], length, 1);
+    open.emplace(longer, i);
   }
   return longest;
 }
@@ -236,7 +211,7 @@ void WholeFiller::deal_out(std::vector<RankEnd> ends, std::vector<std::int32_t> 
     return ends[i].end + at_speed(mean_ns, speed_of(ends[i].rank));
   };
   const auto room_of = [&](std::size_t i) {
-    return packs[i] < 0 ? Tokens(0) : result_.packs[static_cast<std::size_t>(packs[i])].room;
+    return packs[i] < 0 ? Tokens(0) : pack_at(packs[i]).room;
   };
   std::vector<DealOrder::RankState> states(ends.size());
   for (std::size_t i = 0; i < ends.size(); ++i) {
@@ -256,7 +231,7 @@ void WholeFiller::deal_out(std::vector<RankEnd> ends, std::vector<std::int32_t> 
       ends[i].end += at_speed(pool_.fixed_ns(), speed);
     }
     ends[i].end += at_speed(pool_.ns(length), speed);
-    put(packs[i], length, 1);
+    put(pack_at(packs[i]), length, 1);
     order.update(i, end_with_mean(i), room_of(i));
   }
   for (const RankEnd& end : ends) result_.makespan = std::max(result_.makespan, end.end);

@@ -57,7 +57,9 @@ class WholeFiller {
   // Returns the longest, of at most `ns`.
   std::int64_t fill_alike(std::span<StripPack> packs, std::int64_t ns);
   std::int32_t open_pack(std::int32_t rank, std::int32_t before_group);
-  void put(std::int32_t pack, std::size_t length, std::int32_t count);
+  StripPack& pack_at(std::int32_t pack) const {
+    return result_.packs[static_cast<std::size_t>(pack)];
+  }
   void put(StripPack& into, std::size_t length, std::int32_t count);
   std::int64_t water_level(double area, const std::vector<RankEnd>& ends) const;
   double speed_of(std::int32_t rank) const;

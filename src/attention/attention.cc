@@ -7,7 +7,6 @@
 
 #include "attention/packed_rows.h"
 #include "attention/ring.h"
-#include "attention/simd/dot_rows.h"
 #include "base/error.h"
 
 namespace weft {
@@ -155,17 +154,6 @@ void run_backward(const Call& call, const BackwardRows<T>& rows) {
   }
 }
 
-// delta[h, t] = sum over D of out * d_out, the part of the softmax's backward that all keys of a
-// row share.
-template <class T>
-at::Tensor make_delta(const at::Tensor& out, const at::Tensor& d_out) {
-  const std::int64_t num_rows = out.size(0), num_heads = out.size(1), head_dim = out.size(2);
-  at::Tensor delta = at::empty({num_heads, num_rows}, out.options());  // [H, T]
-  dot_rows(out.data_ptr<T>(), d_out.data_ptr<T>(), {num_rows, num_heads, head_dim},
-           delta.data_ptr<T>());
-  return delta;
-}
-
 template <class T>
 AttentionResult forward_in(const Call& call, const at::Tensor& q, const at::Tensor& k,
                            const at::Tensor& v) {
@@ -189,8 +177,17 @@ Qkv backward_in(const Call& call, const at::Tensor& q, const at::Tensor& k, cons
   const std::int64_t num_rows = q.size(0);
   const std::int64_t all_heads = call.shape.num_heads + 2 * call.shape.num_kv_heads;
   const Qkv gradients =
-      split_qkv(call.shape, at::zeros({num_rows, all_heads * call.shape.head_dim}, q.options()));
-  const at::Tensor delta = make_delta<T>(result.out, d_out);  // [H, T]
+      split_qkv(call.shape, at::empty({num_rows, all_heads * call.shape.head_dim}, q.options()));
+  // The part of the softmax's backward that all keys of a row share.
+  const at::Tensor delta = at::empty({call.shape.num_heads, num_rows}, q.options());  // [H, T]
+  call.kernel.start_backward(BackwardStart<T>{.num_rows = num_rows,
+                                              .num_heads = call.shape.num_heads,
+                                              .head_dim = call.shape.head_dim,
+                                              .out = result.out.data_ptr<T>(),
+                                              .d_out = d_out.data_ptr<T>(),
+                                              .delta = {delta.data_ptr<T>(), num_rows},
+                                              .gradients = gradients.packed.data_ptr<T>(),
+                                              .gradients_row = gradients.packed.size(1)});
   run_backward(call, BackwardRows<T>{.q = read_rows<T>(q),
                                      .k = read_rows<T>(k),
                                      .v = read_rows<T>(v),

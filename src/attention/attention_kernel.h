@@ -47,6 +47,19 @@ struct ForwardPair {
   RowStats<T> lse;  // [H, Q]
 };
 
+// What a call's backward begins with, for all rows at once.
+template <class T>
+struct BackwardStart {
+  std::int64_t num_rows = 0;   // T
+  std::int64_t num_heads = 0;  // H
+  std::int64_t head_dim = 0;   // D
+  const T* out = nullptr;      // [T, H, D], contiguous, final
+  const T* d_out = nullptr;    // [T, H, D], contiguous
+  RowStats<T> delta;           // [H, T], written: sum over D of out * d_out
+  T* gradients = nullptr;      // [T, gradients_row], contiguous, set to 0
+  std::int64_t gradients_row = 0;
+};
+
 template <class T>
 struct BackwardPair {
   HeadRows<const T> q;      // [Q, H, D]
@@ -72,6 +85,8 @@ class AttentionKernel {
   virtual std::string_view name() const = 0;  // "reference", "blocked"
   virtual void forward(std::span<const ForwardPair<float>> pairs) const = 0;
   virtual void forward(std::span<const ForwardPair<double>> pairs) const = 0;
+  virtual void start_backward(const BackwardStart<float>& start) const = 0;
+  virtual void start_backward(const BackwardStart<double>& start) const = 0;
   virtual void backward(std::span<const BackwardPair<float>> pairs) const = 0;
   virtual void backward(std::span<const BackwardPair<double>> pairs) const = 0;
 

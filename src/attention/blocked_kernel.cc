@@ -1,7 +1,8 @@
 #include <hwy/aligned_allocator.h>
 
-#include <atomic>
+#include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -9,9 +10,9 @@
 
 #include "attention/attention_kernel.h"
 #include "attention/kernel_shapes.h"
-#include "attention/key_turns.h"
-#include "attention/simd/backward_lanes.h"
-#include "attention/simd/forward_lanes.h"
+#include "attention/kernel_tasks.h"
+#include "attention/simd/dot_rows.h"
+#include "attention/task_chains.h"
 #include "attention/work_team.h"
 
 namespace weft {
@@ -37,82 +38,6 @@ class Scratch {
   std::size_t bytes_ = 0;
 };
 
-// The lanes of one key head in blocks of equal size, as few as the largest size allows.
-struct LaneCut {
-  std::int64_t num_blocks = 0;
-  std::int64_t block_lanes = kLaneStep;
-
-  LaneCut(std::int64_t num_lanes, std::int64_t most_lanes) {
-    if (num_lanes == 0) return;
-    const std::int64_t fewest = (num_lanes + most_lanes - 1) / most_lanes;
-    block_lanes = round_up((num_lanes + fewest - 1) / fewest, kLaneStep);
-    num_blocks = (num_lanes + block_lanes - 1) / block_lanes;
-  }
-};
-
-// Visits the blocks of all key heads that see a key, later queries first: they see most keys, and
-// the shortest tasks come last. visit(block_idx, block).
-template <class Pair, class Visit>
-void visit_blocks(const Pair& pair, const LaneCut& cut, const Visit& visit) {
-  for (std::int64_t i = cut.num_blocks - 1; i >= 0; --i) {
-    for (std::int64_t kv_head = 0; kv_head < pair.k.num_heads; ++kv_head) {
-      const QueryLanes lanes = lanes_of(pair, kv_head);
-      const std::int64_t first = i * cut.block_lanes;
-      const LaneBlock block{lanes, first, std::min(cut.block_lanes, lanes.num_lanes() - first)};
-      if (lanes.visible(first + block.num_lanes - 1) > 0) visit(i, block);
-    }
-  }
-}
-
-template <class Pair>
-LaneCut cut_lanes(const Pair& pair, const BlockSizes& sizes) {
-  return {lanes_of(pair, 0).num_lanes(), sizes.num_lanes};
-}
-
-template <class T>
-std::vector<ForwardTask<T>> forward_tasks(std::span<const ForwardPair<T>> pairs) {
-  std::vector<ForwardTask<T>> tasks;
-  for (const ForwardPair<T>& pair : pairs) {
-    const LaneCut cut = cut_lanes(pair, forward_block_sizes(pair.q.head_dim));
-    visit_blocks(pair, cut,
-                 [&](std::int64_t, const LaneBlock& block) { tasks.push_back({&pair, block}); });
-  }
-  return tasks;
-}
-
-// Backward's tasks and whose turn it is at each block of keys.
-template <class T>
-class BackwardTasks {
- public:
-  explicit BackwardTasks(std::span<const BackwardPair<T>> pairs) {
-    std::int64_t num_turns = 0;
-    for (const BackwardPair<T>& pair : pairs) num_turns += pair.k.num_heads * num_key_blocks(pair);
-    turns_ = std::make_unique<std::atomic<std::int64_t>[]>(static_cast<std::size_t>(num_turns));
-    std::atomic<std::int64_t>* turns = turns_.get();
-    for (const BackwardPair<T>& pair : pairs) {
-      const LaneCut cut = cut_lanes(pair, backward_block_sizes(pair.q.head_dim));
-      const std::int64_t num_blocks = num_key_blocks(pair);
-      visit_blocks(pair, cut, [&](std::int64_t i, const LaneBlock& block) {
-        list_.push_back({&pair, block, KeyTurns(turns + block.lanes.kv_head * num_blocks, i)});
-      });
-      for (std::int64_t i = 0; i < pair.k.num_heads * num_blocks; ++i) {
-        (turns++)->store(cut.num_blocks - 1, std::memory_order_relaxed);
-      }
-    }
-  }
-
-  const std::vector<BackwardTask<T>>& list() const { return list_; }
-
- private:
-  static std::int64_t num_key_blocks(const BackwardPair<T>& pair) {
-    const std::int64_t num_keys = backward_block_sizes(pair.q.head_dim).num_keys;
-    return (pair.k.num_rows + num_keys - 1) / num_keys;
-  }
-
-  std::unique_ptr<std::atomic<std::int64_t>[]> turns_;
-  std::vector<BackwardTask<T>> list_;
-};
-
 class BlockedKernel final : public AttentionKernel {
  public:
   explicit BlockedKernel(int num_threads)
@@ -121,6 +46,8 @@ class BlockedKernel final : public AttentionKernel {
   std::string_view name() const override { return "blocked"; }
   void forward(std::span<const ForwardPair<float>> pairs) const override { run_forward(pairs); }
   void forward(std::span<const ForwardPair<double>> pairs) const override { run_forward(pairs); }
+  void start_backward(const BackwardStart<float>& start) const override { run_start(start); }
+  void start_backward(const BackwardStart<double>& start) const override { run_start(start); }
   void backward(std::span<const BackwardPair<float>> pairs) const override { run_backward(pairs); }
   void backward(std::span<const BackwardPair<double>> pairs) const override { run_backward(pairs); }
 
@@ -141,6 +68,20 @@ class BlockedKernel final : public AttentionKernel {
   }
 
   template <class T>
+  void run_start(const BackwardStart<T>& start) const {
+    constexpr std::int64_t kRows = 512;  // a task: some tens of microseconds
+    const std::int64_t num_tasks = (start.num_rows + kRows - 1) / kRows;
+    run<T>(num_tasks, 0, [&](std::int64_t i, T*) {
+      const std::int64_t row = i * kRows, num_rows = std::min(kRows, start.num_rows - row);
+      const std::int64_t from = row * start.num_heads * start.head_dim;
+      dot_rows(start.out + from, start.d_out + from, {num_rows, start.num_heads, start.head_dim},
+               RowStats<T>{start.delta.data + row, start.delta.head_stride});
+      std::fill_n(start.gradients + row * start.gradients_row, num_rows * start.gradients_row,
+                  T(0));
+    });
+  }
+
+  template <class T>
   void run_backward(std::span<const BackwardPair<T>> pairs) const {
     std::int64_t scratch_size = 0;
     for (const BackwardPair<T>& pair : pairs) {
@@ -148,8 +89,12 @@ class BlockedKernel final : public AttentionKernel {
       scratch_size = std::max(scratch_size, backward_scratch_size(pair.q.head_dim));
     }
     const BackwardTasks<T> tasks(pairs);
-    run<T>(static_cast<std::int64_t>(tasks.list().size()), scratch_size,
-           [&](std::int64_t i, T* scratch) { backward_lanes(tasks.list()[i], scratch); });
+    TaskChains chains(tasks.chain_ends());
+    const std::int64_t num_workers =
+        std::min<std::int64_t>(team_.num_threads(), std::ssize(tasks.list()));
+    run<T>(num_workers, scratch_size, [&](std::int64_t, T* scratch) {
+      chains.work_off([&](std::int64_t task) { backward_lanes(tasks.list()[task], scratch); });
+    });
   }
 
   template <class T, class Compute>

@@ -56,6 +56,17 @@ void forward_reference(const ForwardPair<T>& pair) {
 }
 
 template <class T>
+void start_reference(const BackwardStart<T>& start) {
+  for (std::int64_t row = 0; row < start.num_rows; ++row) {
+    for (std::int64_t head = 0; head < start.num_heads; ++head) {
+      const std::int64_t at = (row * start.num_heads + head) * start.head_dim;
+      row_stat(start.delta, head, row) = dot(start.out + at, start.d_out + at, start.head_dim);
+    }
+  }
+  std::fill_n(start.gradients, start.num_rows * start.gradients_row, T(0));
+}
+
+template <class T>
 void backward_reference(const BackwardPair<T>& pair) {
   check_pair(pair);
   const std::int64_t head_dim = pair.q.head_dim;
@@ -91,6 +102,8 @@ class ReferenceKernel final : public AttentionKernel {
   void forward(std::span<const ForwardPair<double>> pairs) const override {
     for (const auto& pair : pairs) forward_reference(pair);
   }
+  void start_backward(const BackwardStart<float>& start) const override { start_reference(start); }
+  void start_backward(const BackwardStart<double>& start) const override { start_reference(start); }
   void backward(std::span<const BackwardPair<float>> pairs) const override {
     for (const auto& pair : pairs) backward_reference(pair);
   }

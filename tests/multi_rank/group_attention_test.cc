@@ -107,6 +107,12 @@ class WatchfulKernel final : public AttentionKernel {
   void forward(std::span<const ForwardPair<double>> pairs) const override {
     check(pairs), kernel_->forward(pairs);
   }
+  void start_backward(const BackwardStart<float>& start) const override {
+    kernel_->start_backward(start);
+  }
+  void start_backward(const BackwardStart<double>& start) const override {
+    kernel_->start_backward(start);
+  }
   void backward(std::span<const BackwardPair<float>> pairs) const override {
     check(pairs), kernel_->backward(pairs);
   }
@@ -189,6 +195,8 @@ class FailingKernel final : public AttentionKernel {
   std::string_view name() const override { return "failing"; }
   void forward(std::span<const ForwardPair<float>>) const override { fail(); }
   void forward(std::span<const ForwardPair<double>>) const override { fail(); }
+  void start_backward(const BackwardStart<float>&) const override { fail(); }
+  void start_backward(const BackwardStart<double>&) const override { fail(); }
   void backward(std::span<const BackwardPair<float>>) const override { fail(); }
   void backward(std::span<const BackwardPair<double>>) const override { fail(); }
 

@@ -1,5 +1,6 @@
 #include "attention/simd/dot_rows.h"
 
+#include "attention/kernel_shapes.h"
 #include "attention/simd/targets.h"
 
 // Highway includes this file again for each SIMD level.
@@ -32,10 +33,10 @@ void dot_some(const T* a, const T* b, std::int64_t size, T* sums) {
 }
 
 template <class T>
-void dot_all(const T* a, const T* b, const RowsShape& shape, T* sums) {
+void dot_all(const T* a, const T* b, const RowsShape& shape, const RowStats<T>& sums) {
   const std::int64_t count = shape.num_rows * shape.num_heads;
   const auto place = [&](std::int64_t index) -> T& {
-    return sums[index % shape.num_heads * shape.num_rows + index / shape.num_heads];
+    return row_stat(sums, index % shape.num_heads, index / shape.num_heads);
   };
   std::int64_t index = 0;
   for (; index + kSideBySide <= count; index += kSideBySide) {
@@ -50,10 +51,12 @@ void dot_all(const T* a, const T* b, const RowsShape& shape, T* sums) {
   }
 }
 
-void dot_float(const float* a, const float* b, const RowsShape& shape, float* sums) {
+void dot_float(const float* a, const float* b, const RowsShape& shape,
+               const RowStats<float>& sums) {
   dot_all(a, b, shape, sums);
 }
-void dot_double(const double* a, const double* b, const RowsShape& shape, double* sums) {
+void dot_double(const double* a, const double* b, const RowsShape& shape,
+                const RowStats<double>& sums) {
   dot_all(a, b, shape, sums);
 }
 
@@ -67,10 +70,11 @@ namespace weft {
 HWY_EXPORT(dot_float);
 HWY_EXPORT(dot_double);
 
-void dot_rows(const float* a, const float* b, const RowsShape& shape, float* sums) {
+void dot_rows(const float* a, const float* b, const RowsShape& shape, const RowStats<float>& sums) {
   HWY_DYNAMIC_DISPATCH(dot_float)(a, b, shape, sums);
 }
-void dot_rows(const double* a, const double* b, const RowsShape& shape, double* sums) {
+void dot_rows(const double* a, const double* b, const RowsShape& shape,
+              const RowStats<double>& sums) {
   HWY_DYNAMIC_DISPATCH(dot_double)(a, b, shape, sums);
 }
 

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "attention/attention_kernel.h"
+
 namespace weft {
 
 struct RowsShape {
@@ -15,8 +17,9 @@ struct RowsShape {
   std::int64_t head_dim = 1;   // D
 };
 
-// sums[h, t] = sum over D of a[t, h] * b[t, h]; a and b [T, H, D], sums [H, T], all contiguous.
-void dot_rows(const float* a, const float* b, const RowsShape& shape, float* sums);
-void dot_rows(const double* a, const double* b, const RowsShape& shape, double* sums);
+// sums(h, t) = sum over D of a[t, h] * b[t, h]; a and b [T, H, D], contiguous.
+void dot_rows(const float* a, const float* b, const RowsShape& shape, const RowStats<float>& sums);
+void dot_rows(const double* a, const double* b, const RowsShape& shape,
+              const RowStats<double>& sums);
 
 }  // namespace weft

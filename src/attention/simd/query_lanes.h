@@ -23,8 +23,8 @@ constexpr std::int64_t round_up(std::int64_t size, std::int64_t step) {
   return (size + step - 1) / step * step;
 }
 
-// Most lanes and keys of a block: what a task keeps at hand lies in half of a second-level cache of
-// 1 MiB, and both are long enough that the sums of products seldom leave their registers.
+// Most lanes and keys of a block: what a task keeps at hand lies in two thirds of a second-level
+// cache of 1 MiB, and both are long enough that the sums of products seldom leave their registers.
 struct BlockSizes {
   std::int64_t num_lanes = kLaneStep;
   std::int64_t num_keys = kRowStep;
@@ -34,8 +34,10 @@ constexpr BlockSizes forward_block_sizes(std::int64_t head_dim) {
   return {head_dim <= 64 ? 6 * kLaneStep : head_dim <= 128 ? 4 * kLaneStep : 2 * kLaneStep, 128};
 }
 
+// Many lanes rather than many keys: each block of lanes adds to the gradients of all keys it sees,
+// which come from another thread's cache where threads share a key head.
 constexpr BlockSizes backward_block_sizes(std::int64_t head_dim) {
-  return {head_dim <= 64 ? 4 * kLaneStep : head_dim <= 128 ? 2 * kLaneStep : kLaneStep, 96};
+  return {head_dim <= 64 ? 8 * kLaneStep : head_dim <= 128 ? 4 * kLaneStep : 2 * kLaneStep, 48};
 }
 
 // All lanes of one key head in one pair of runs.

@@ -1,10 +1,13 @@
 // The attention kernel through attention_forward and attention_backward: whole long sequences and
-// packs of short ones on one thread, and what a second thread gains. Useful FLOPs only: the causal
-// half counts, masked tiles do not.
+// packs of short ones on one thread, the same with AVX2, and what a second thread gains. Useful
+// FLOPs only: the causal half counts, masked tiles do not.
+#include <hwy/targets.h>
+
 #include <chrono>
 
 #include "attention/attention.h"
 #include "attention/work_team.h"
+#include "base/error.h"
 #include "bench/harness/bench_main.h"
 #include "bench/harness/limits.h"
 #include "bench/harness/measure.h"
@@ -90,6 +93,17 @@ Row attention_row(const Case& one, bool is_backward) {
                   .most_samples = 20});
 }
 
+#if HWY_ARCH_X86
+// Row and limit with the vectors of processors that have no wider ones.
+Row avx2_row(const Case& one, bool is_backward) {
+  WEFT_USER_CHECK((hwy::SupportedTargets() & HWY_AVX2) != 0, "this processor has no AVX2");
+  hwy::SetSupportedTargetsForTest(HWY_AVX2);
+  Row row = attention_row(one, is_backward);
+  hwy::SetSupportedTargetsForTest(0);
+  return row;
+}
+#endif
+
 template <class Work>
 double wall_s(const Work& work) {
   const auto start = std::chrono::steady_clock::now();
@@ -154,6 +168,16 @@ int run(int argc, char** argv) {
       suite.add(prefix + "pack-64-64to512", [=] { return attention_row(mixed, is_backward); });
     }
   }
+#if HWY_ARCH_X86
+  for (const bool is_backward : {false, true}) {
+    for (const std::int64_t head_dim : {64, 128}) {
+      const Case whole{.head_dim = head_dim, .num_documents = 1, .tokens = 4096};
+      suite.add(
+          fmt::format("attention_avx2/{}/d{}/4096", is_backward ? "backward" : "forward", head_dim),
+          [=] { return avx2_row(whole, is_backward); });
+    }
+  }
+#endif
   for (const bool is_backward : {false, true}) {
     const std::string prefix =
         fmt::format("attention_2threads/{}/d64/", is_backward ? "backward" : "forward");

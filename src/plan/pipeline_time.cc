@@ -15,14 +15,15 @@ struct Member {
   std::int32_t micro_batch_idx = 0;
 };
 
-// A pass that nothing but its devices holds up. Earlier times first; then backward, which frees
-// memory; then the earlier slot.
+// A pass that nothing but its devices holds up. Earlier times first; then forward: a backward pass
+// of a micro-batch lets in another one, and where its successor waits already, 1F1B runs the one
+// let in first; then the earlier slot.
 struct Ready {
   std::int64_t time = 0;
   bool is_forward = true;
   std::int32_t place = 0;  // of the slot in the order
   std::int32_t stage = 0;
-  auto key() const { return std::tuple(time, is_forward, place, stage); }
+  auto key() const { return std::tuple(time, !is_forward, place, stage); }
   bool operator>(const Ready& other) const { return key() > other.key(); }
 };
 

@@ -17,10 +17,10 @@ PassEngine::PassEngine(const StepPlan& plan, const SlotTimes& times,
       num_stages_(plan.pipeline_stages),
       num_chunks_(num_chunks),
       num_virtual_stages_(plan.pipeline_stages * num_chunks),
-      num_backward_(static_cast<std::int64_t>(slot_order.size()) * num_virtual_stages_),
+      num_forward_(static_cast<std::int64_t>(slot_order.size()) * num_virtual_stages_),
       order_(plan.pipeline_stages, num_chunks),
       place_of_slot_(slot_order.size()),
-      passes_(2 * static_cast<std::size_t>(num_backward_)),
+      passes_(2 * static_cast<std::size_t>(num_forward_)),
       devices_(plan.ranks.size() * static_cast<std::size_t>(plan.pipeline_stages)),
       held_(devices_.size(), HeldPasses(num_chunks)),
       slowdown_(times.routes().size(), 1.0) {
@@ -51,15 +51,15 @@ void PassEngine::run(const std::function<void(const FinishedPass&)>& done) {
 std::int64_t PassEngine::pass_id(std::int32_t place, std::int32_t virtual_stage,
                                  bool is_forward) const {
   return std::int64_t{place} * num_virtual_stages_ + virtual_stage +
-         (is_forward ? num_backward_ : 0);
+         (is_forward ? 0 : num_forward_);
 }
 
 std::int32_t PassEngine::place_of(std::int64_t pass) const {
-  return static_cast<std::int32_t>(pass % num_backward_ / num_virtual_stages_);
+  return static_cast<std::int32_t>(pass % num_forward_ / num_virtual_stages_);
 }
 
 std::int32_t PassEngine::virtual_stage_of(std::int64_t pass) const {
-  return static_cast<std::int32_t>(pass % num_backward_ % num_virtual_stages_);
+  return static_cast<std::int32_t>(pass % num_forward_ % num_virtual_stages_);
 }
 
 std::int32_t PassEngine::slot_of(std::int64_t pass) const {

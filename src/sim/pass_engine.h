@@ -6,7 +6,7 @@
 // (sim/pass_order.h; for V = 1 that is plan/pipeline_time.h's window). All of these belong to
 // earlier slots or to its own, so some pass can always run. Then it stands in the queue of each of
 // its devices and starts when it is first in all of them: for V = 1 in the order of the times at
-// which passes became ready (backward first, then the earlier slot); for V > 1 in the order of
+// which passes became ready (forward first, then the earlier slot); for V > 1 in the order of
 // PassOrder, which is the same on all ranks as it goes by the slots' levels. What a pass still has
 // to do is stretched or shortened whenever the load of its links changes.
 #pragma once
@@ -81,7 +81,7 @@ class PassEngine {
   std::int32_t virtual_stage_of(std::int64_t pass) const;
   std::int32_t stage_of(std::int64_t pass) const { return virtual_stage_of(pass) % num_stages_; }
   std::int32_t chunk_of(std::int64_t pass) const { return virtual_stage_of(pass) / num_stages_; }
-  bool is_forward(std::int64_t pass) const { return pass >= num_backward_; }
+  bool is_forward(std::int64_t pass) const { return pass < num_forward_; }
   std::int32_t slot_of(std::int64_t pass) const;
   std::int32_t place_of_micro_batch(std::int32_t rank, std::int64_t idx) const;
   std::size_t device_idx(std::int32_t rank, std::int32_t stage) const;
@@ -107,7 +107,7 @@ class PassEngine {
   std::int32_t num_stages_;
   std::int32_t num_chunks_;
   std::int32_t num_virtual_stages_;
-  std::int64_t num_backward_;
+  std::int64_t num_forward_;
   PassOrder order_;
   std::int64_t now_ = 0;
   std::int64_t num_queued_ = 0;  // passes that became ready

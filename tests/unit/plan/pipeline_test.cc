@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
+#include "base/random.h"
 #include "plan/evaluate.h"
 #include "plan/pipeline_time.h"
 #include "plan/plan_builder.h"
@@ -58,6 +61,27 @@ TEST(PipelineTime, UnequalMicroBatchesAreAsDrawnByHand) {
   EXPECT_EQ(evaluation.slots,
             (std::vector<SlotTime>{{0_ns, 60_ns}, {10_ns, 190_ns}, {60_ns, 210_ns}}));
   EXPECT_EQ(evaluation.makespan, 210_ns);
+}
+
+// Two stages hold micro-batches i and i + 1 at most. While the last one runs forward and backward
+// of i, the first one runs backward of i - 1 and then forward of i + 1.
+TEST(PipelineTime, TwoStagesRunForwardAndBackwardInTurns) {
+  const CostModel cost = token_cost(10, 2);
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    const RandomStream random(seed, "two stages");
+    std::vector<std::int64_t> lengths(1 + random.below(0, 12));
+    for (std::size_t i = 0; i < lengths.size(); ++i)
+      lengths[i] = 1 + static_cast<std::int64_t>(random.below(1 + i, 40));
+    std::int64_t end = 10 * lengths.front(), backward = 0;
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+      const std::int64_t next = i + 1 < lengths.size() ? 10 * lengths[i + 1] : 0;
+      end += std::max(30 * lengths[i], std::exchange(backward, 20 * lengths[i]) + next);
+    }
+    end += backward;
+    EXPECT_EQ(evaluate(one_rank(lengths, cost, 2), cost, pipelines(1, 2)).makespan,
+              Nanoseconds(end))
+        << "seed " << seed;
+  }
 }
 
 // Rank 0: one token alone, then half of a shared sequence of 4; rank 1: the other half, then one

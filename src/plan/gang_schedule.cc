@@ -71,21 +71,12 @@ GangScheduler::GangScheduler(std::span<const SequenceSpec> sequences, const Cost
       cluster_(cluster),
       capacity_(capacity),
       whole_ns_(sequences.size()),
-      fixed_ns_(all_layers(cost, cost.fixed_ns).value()),
-      liquid_ns_(sequences.size()) {
+      fixed_ns_(all_layers(cost, cost.fixed_ns).value()) {
   CostModel without_fixed = cost;
   without_fixed.fixed_ns = 0;
   for (std::size_t i = 0; i < sequences.size(); ++i) {
     const Tokens tokens = sequences[i].tokens;
-    if (tokens <= capacity) {
-      whole_ns_[i] = sequence_time(without_fixed, tokens, 1, 1.0).value();
-      liquid_ns_[i] = whole_ns_[i];
-      liquid_tokens_ += tokens;
-    } else {
-      const std::int32_t degree = smallest_degree(tokens, capacity);
-      liquid_ns_[i] = degree * sequence_time(costs_, tokens, degree, 1.0).value();
-    }
-    total_liquid_ns_ += static_cast<double>(liquid_ns_[i]);
+    if (tokens <= capacity) whole_ns_[i] = sequence_time(without_fixed, tokens, 1, 1.0).value();
   }
 }
 
@@ -109,108 +100,12 @@ GangSchedule GangScheduler::run(std::span<const GroupRequest> requests) const {
   // Descending ranks: a group takes the last of several equal entries, so the first group starts at
   // rank 0.
   for (std::int32_t rank = cluster_.num_ranks; rank-- > 0;) state.loads.emplace_back(0, rank);
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    if (costs_.has_places()) {
-      place_group_in_nodes(i, requests[i], state);
-    } else {
-      place_group(i, requests[i], state);
-    }
-  }
+  for (std::size_t i = 0; i < requests.size(); ++i) place_group(i, requests[i], state);
   std::stable_sort(state.gaps.begin(), state.gaps.end(),
                    [](const Gap& left, const Gap& right) { return left.length > right.length; });
   for (const Gap& gap : state.gaps) fill_gap(gap, state);
   level_ends(state);
   return std::move(state.result);
-}
-
-GangScheduler::Estimate GangScheduler::estimate(std::span<const GroupRequest> requests) const {
-  struct Level {
-    std::int64_t end = 0;
-    std::int64_t num_ranks = 0;
-  };
-  std::vector<Level> levels{{0, cluster_.num_ranks}};  // ascending end
-  double liquid = total_liquid_ns_;
-  Tokens liquid_tokens = liquid_tokens_;
-  double gaps = 0;
-  std::int64_t last_end = 0;
-  Estimate result;
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    const auto [sequence_idx, degree] = requests[i];
-    const Tokens tokens = sequences_[static_cast<std::size_t>(sequence_idx)].tokens;
-    liquid -= static_cast<double>(liquid_ns_[static_cast<std::size_t>(sequence_idx)]);
-    if (tokens <= capacity_) liquid_tokens -= tokens;
-    std::size_t level = 0;
-    for (std::int64_t free = levels[0].num_ranks; free < degree; free += levels[level].num_ranks)
-      ++level;
-    const std::int64_t start = levels[level].end;
-    std::size_t first = level + 1;
-    for (std::int64_t needed = degree; needed > 0;) {
-      Level& from = levels[--first];
-      const std::int64_t taken = std::min(needed, from.num_ranks);
-      gaps += static_cast<double>(start - from.end) * static_cast<double>(taken);
-      from.num_ranks -= taken;
-      needed -= taken;
-    }
-    if (levels[first].num_ranks > 0) ++first;
-    const Level block{start + sequence_time(costs_, tokens, degree, 1.0).value(), degree};
-    const auto emptied = levels.erase(levels.begin() + static_cast<std::ptrdiff_t>(first),
-                                      levels.begin() + static_cast<std::ptrdiff_t>(level) + 1);
-    levels.insert(
-        std::upper_bound(emptied, levels.end(), block.end,
-                         [](std::int64_t end, const Level& other) { return end < other.end; }),
-        block);
-    if (block.end > last_end) {
-      last_end = block.end;
-      result.last_request = i;
-    }
-  }
-  // What is left of the liquid after the gaps rises from the lowest end.
-  double left = liquid + static_cast<double>(fixed_ns_) * ratio(liquid_tokens, capacity_) - gaps;
-  std::int64_t width = 0;
-  double surface = 0;
-  for (const Level& level : levels) {
-    const double rise = (static_cast<double>(level.end) - surface) * static_cast<double>(width);
-    if (rise >= left) break;
-    left -= rise;
-    surface = static_cast<double>(level.end);
-    width += level.num_ranks;
-  }
-  if (left > 0) surface += left / static_cast<double>(width);
-  result.makespan = Nanoseconds(std::max(last_end, static_cast<std::int64_t>(surface)));
-  return result;
-}
-
-void GangScheduler::place_group(std::size_t request_idx, GroupRequest request, State& state) const {
-  const auto [sequence_idx, degree] = request;
-  auto& loads = state.loads;
-  const std::int64_t start = loads[static_cast<std::size_t>(degree) - 1].first;
-  const auto later =
-      std::upper_bound(loads.begin(), loads.end(), start,
-                       [](std::int64_t value, const auto& load) { return value < load.first; });
-  const auto chosen = later - degree;
-
-  PlacedGroup group{.sequence_idx = sequence_idx, .ranks = {}};
-  double speed = cluster_.speed_of(Rank(chosen->second));
-  for (auto it = chosen; it != later; ++it) {
-    group.ranks.emplace_back(it->second);
-    speed = std::min(speed, cluster_.speed_of(group.ranks.back()));
-    if (it->first < start) {
-      state.gaps.push_back({start - it->first, it->second, static_cast<std::int32_t>(request_idx)});
-    }
-  }
-  // Ring order by rank: neighbours in the ring are near each other.
-  std::sort(group.ranks.begin(), group.ranks.end());
-  const std::int64_t end =
-      start + sequence_time(costs_, sequences_[static_cast<std::size_t>(sequence_idx)].tokens,
-                            degree, speed)
-                  .value();
-  const auto place =
-      std::upper_bound(later, loads.end(), end,
-                       [](std::int64_t value, const auto& load) { return value < load.first; });
-  auto block = std::move(later, place, chosen);
-  for (auto rank = group.ranks.rbegin(); rank != group.ranks.rend(); ++rank)
-    *block++ = {end, rank->value()};
-  state.result.groups.push_back(std::move(group));
 }
 
 std::int64_t GangScheduler::end_of(const GroupRequest& request, const RankChoice& place,
@@ -222,11 +117,13 @@ std::int64_t GangScheduler::end_of(const GroupRequest& request, const RankChoice
   return place.start + sequence_time(cost, tokens, request.degree, speed).value();
 }
 
-void GangScheduler::place_group_in_nodes(std::size_t request_idx, GroupRequest request,
-                                         State& state) const {
+void GangScheduler::place_group(std::size_t request_idx, const GroupRequest& request,
+                                State& state) const {
   RankChoice place = choose_ranks(state.loads, request.degree);
-  std::int64_t end = end_of(request, place, state, costs_.between());
-  if (request.degree <= costs_.node_ranks()) {
+  std::int64_t end =
+      end_of(request, place, state,
+             costs_.has_places() ? costs_.between() : costs_.at_best(request.degree));
+  if (costs_.has_places() && request.degree <= costs_.node_ranks()) {
     if (auto node = choose_node(state.loads, request.degree, cluster_)) {
       const std::int64_t node_end = end_of(request, *node, state, costs_.inside());
       if (node_end <= end) {
@@ -236,13 +133,13 @@ void GangScheduler::place_group_in_nodes(std::size_t request_idx, GroupRequest r
     }
   }
   PlacedGroup group{.sequence_idx = request.sequence_idx, .ranks = {}};
-  std::vector<RankLoad> loads;
-  loads.reserve(state.loads.size());
+  std::vector<RankLoad>& loads = state.loads;
   auto next = place.chosen.begin();
-  for (std::size_t i = 0; i < state.loads.size(); ++i) {
-    const auto [free_at, rank] = state.loads[i];
-    if (next == place.chosen.end() || *next != i) {
-      loads.emplace_back(free_at, rank);
+  std::size_t from = *next, to = *next;
+  for (; from < loads.size() && (next != place.chosen.end() || loads[from].first <= end); ++from) {
+    const auto [free_at, rank] = loads[from];
+    if (next == place.chosen.end() || *next != from) {
+      loads[to++] = loads[from];
       continue;
     }
     ++next;
@@ -250,15 +147,10 @@ void GangScheduler::place_group_in_nodes(std::size_t request_idx, GroupRequest r
     if (free_at < place.start)
       state.gaps.push_back({place.start - free_at, rank, static_cast<std::int32_t>(request_idx)});
   }
+  // Ring order by rank: neighbours in the ring are near each other.
   std::sort(group.ranks.begin(), group.ranks.end());
-  std::vector<RankLoad> members;
   for (auto rank = group.ranks.rbegin(); rank != group.ranks.rend(); ++rank)
-    members.emplace_back(end, rank->value());
-  loads.insert(
-      std::upper_bound(loads.begin(), loads.end(), end,
-                       [](std::int64_t value, const RankLoad& load) { return value < load.first; }),
-      members.begin(), members.end());
-  state.loads = std::move(loads);
+    loads[to++] = {end, rank->value()};
   state.result.groups.push_back(std::move(group));
 }
 

@@ -61,21 +61,11 @@ class GangScheduler {
   // Every sequence that has no request runs whole on one rank. REQUIRES: those fit the capacity.
   GangSchedule run(std::span<const GroupRequest> requests) const;
 
-  struct Estimate {
-    Nanoseconds makespan;
-    std::size_t last_request = 0;  // the one that ends last
-  };
-  // The makespan if all other sequences were a liquid that fills gaps and levels ends. Takes every
-  // rank's speed as 1. Much cheaper than run: O(requests * distinct ends), whatever the number of
-  // ranks.
-  Estimate estimate(std::span<const GroupRequest> requests) const;
-
  private:
   struct Gap;
   struct State;
 
-  void place_group(std::size_t request_idx, GroupRequest request, State& state) const;
-  void place_group_in_nodes(std::size_t request_idx, GroupRequest request, State& state) const;
+  void place_group(std::size_t request_idx, const GroupRequest& request, State& state) const;
   std::int64_t end_of(const GroupRequest& request, const RankChoice& place, const State& state,
                       const CostModel& cost) const;
   void fill_gap(const Gap& gap, State& state) const;
@@ -91,10 +81,6 @@ class GangScheduler {
   std::vector<std::int64_t>
       whole_ns_;               // [sequences] at speed 1, c left out; 0 for those above the capacity
   std::int64_t fixed_ns_ = 0;  // c of all layers at speed 1
-  // For estimate: rank time of each sequence at its smallest degree, c left out for whole ones.
-  std::vector<std::int64_t> liquid_ns_;
-  double total_liquid_ns_ = 0;
-  Tokens liquid_tokens_;  // tokens of the sequences within the capacity
 };
 
 }  // namespace weft

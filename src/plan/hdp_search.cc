@@ -6,7 +6,6 @@
 #include <optional>
 #include <utility>
 
-#include "base/random.h"
 #include "plan/sequence_time.h"
 
 namespace weft {
@@ -15,16 +14,10 @@ namespace {
 // The search stops when the makespan is this near to the bound.
 constexpr double kNearEnough = 1.003;
 constexpr std::int64_t kScheduleBudget = 120'000;  // full schedules, counted in sequences + ranks
-constexpr std::int64_t kEstimateBudget = 200'000;  // estimates, counted in groups
-// A group that takes more than 1 / 24 of the bound is large: its place matters, smaller ones find
-// theirs.
-constexpr std::int64_t kLargeGroupShare = 24;
-constexpr std::uint64_t kNumDegreeChoices = 7;  // and a node's ranks, where places matter
+constexpr std::uint64_t kNumDegreeChoices = 7;     // and a node's ranks, where places matter
 constexpr std::size_t kMostSharedByAll = 64;
 constexpr double kEqualMakespans = 1.004;
 constexpr Nanoseconds kNoLimit(std::numeric_limits<std::int64_t>::max());
-// Above this many sequences the liquid estimate is as good as a full schedule.
-constexpr std::size_t kManySequences = 1000;
 
 using Requests = std::vector<GroupRequest>;
 using Degrees = std::vector<std::int32_t>;
@@ -39,8 +32,7 @@ class HdpSearch {
         scheduler_(plan.sequences, request.cost, request.cluster, request.options.capacity),
         bound_(plan.lower_bound),
         schedule_cost_(static_cast<std::int64_t>(plan.sequences.size()) +
-                       request.cluster.num_ranks),
-        use_estimates_(request.cluster.speed.empty() && plan.sequences.size() > kManySequences) {
+                       request.cluster.num_ranks) {
     for (const SequenceSpec& sequence : sequences_)
       smallest_.push_back(smallest_degree(sequence.tokens, capacity_));
   }
@@ -49,14 +41,10 @@ class HdpSearch {
     try_orders(smallest_);
     GangSchedule least_exchange = *best_;
     search_limits();
-    if (use_estimates_) {
-      refine_by_estimate();
-    } else {
-      refine_by_schedule();
-      if (best_->makespan > equal_makespan(bound_)) share_longest(num_ranks_);
-      if (costs_.has_places() && best_->makespan > equal_makespan(bound_))
-        share_longest(costs_.node_ranks());
-    }
+    refine_by_schedule();
+    if (best_->makespan > equal_makespan(bound_)) share_longest(num_ranks_);
+    if (costs_.has_places() && best_->makespan > equal_makespan(bound_))
+      share_longest(costs_.node_ranks());
     const Nanoseconds limit = equal_makespan(std::min(best_->makespan, rival));
     if (least_exchange.makespan <= limit) return least_exchange;
     exchange_less(limit);
@@ -168,55 +156,6 @@ class HdpSearch {
     return changed;
   }
 
-  // Random small changes of the large groups, judged by the estimate, in which everything else is
-  // liquid. Ends with one full schedule.
-  void refine_by_estimate() {
-    if (near_enough(best_->makespan)) return;
-    const auto is_large = [&](const GroupRequest& request) {
-      const Tokens tokens = sequences_[static_cast<std::size_t>(request.sequence_idx)].tokens;
-      return sequence_time(costs_, tokens, request.degree, 1.0) > bound_ / kLargeGroupShare;
-    };
-    Requests large = requests_;
-    const auto small_begin = std::stable_partition(large.begin(), large.end(), is_large);
-    const Requests small(small_begin, large.end());
-    large.erase(small_begin, large.end());
-    if (large.empty()) return;
-    large = refine_large(std::move(large));
-    large.insert(large.end(), small.begin(), small.end());
-    scheduled_ = 0;
-    try_requests(large);
-  }
-
-  Requests refine_large(Requests requests) const {
-    const RandomStream random(0, "hdp search");
-    auto best = scheduler_.estimate(requests);
-    const auto size = static_cast<std::int64_t>(requests.size());
-    std::uint64_t draw = 0;
-    for (std::int64_t spent = 0; spent + size <= kEstimateBudget && !near_enough(best.makespan);
-         spent += size) {
-      Requests changed = requests;
-      const std::uint64_t move = random.below(draw++, 4);
-      const std::size_t any = random.below(draw++, requests.size());
-      const std::size_t from = move < 2 ? best.last_request : any;
-      if (move % 2 == 0) {
-        const std::size_t to = random.below(draw++, requests.size());
-        const GroupRequest moved = changed[from];
-        changed.erase(changed.begin() + static_cast<std::ptrdiff_t>(from));
-        changed.insert(changed.begin() + static_cast<std::ptrdiff_t>(to), moved);
-      } else {
-        const auto degree = changed_degree(changed[from].sequence_idx, changed[from].degree,
-                                           random.below(draw++, num_degree_choices()));
-        if (!degree) continue;
-        changed[from].degree = *degree;
-      }
-      const auto estimate = scheduler_.estimate(changed);
-      if (estimate.makespan > best.makespan) continue;
-      best = estimate;
-      requests = std::move(changed);
-    }
-    return requests;
-  }
-
   // Sequences that the rank which ends last runs, longest first.
   std::vector<std::int32_t> critical_sequences() const {
     const auto last = std::max_element(best_->ends.begin(), best_->ends.end());
@@ -293,7 +232,6 @@ class HdpSearch {
       return smallest_[static_cast<std::size_t>(request.sequence_idx)] == 1;
     });
     if (shared.size() < requests_.size()) try_within(shared, limit);
-    if (use_estimates_) return;
     while (exchange_less_once(limit)) {
     }
   }
@@ -324,7 +262,6 @@ class HdpSearch {
   GangScheduler scheduler_;
   Nanoseconds bound_;
   std::int64_t schedule_cost_;
-  bool use_estimates_;
   std::int64_t scheduled_ = 0;  // spent of kScheduleBudget
   Degrees smallest_;
   Requests requests_;  // of best_

@@ -52,7 +52,6 @@ struct Candidate {
 // The plans of the other strategies, for steps of few sequences.
 std::vector<Candidate> rivals(const PlanRequest& request, const StepPlan& header) {
   std::vector<Candidate> found;
-  if (header.sequences.size() > kFewSequences) return found;
   const auto add = [&](auto strategy, Tokens max_context) {
     PlanRequest rival = request;
     rival.options.max_context = max_context;
@@ -98,8 +97,6 @@ void plan_hdp(const PlanRequest& request, StepPlan& plan) {
   if (plan.sequences.empty()) return;
   std::vector<Candidate> candidates = rivals(request, header);
   append_schedule(search_gang_schedule(request, plan, best_makespan(candidates)), plan);
-  if (candidates.empty()) return;
-
   Evaluation own = evaluate(plan, request.cost, request.cluster);
   candidates.insert(candidates.begin(), {std::move(plan), std::move(own)});
   if (is_small_step(request, header)) {

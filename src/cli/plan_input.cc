@@ -180,6 +180,13 @@ std::vector<SequenceSpec> sequences_of_step(const PlanFlags& flags, const PlanRe
                                 std::max<std::int64_t>(1, total.value())));
 }
 
+void check_sequence_source(const PlanFlags& flags) {
+  if (!flags.lengths.empty()) read_lengths_file(flags.lengths);
+  if (flags.corpus.empty()) return;
+  const Corpus corpus(flags.corpus);
+  parse_over_long(flags.over_long, "--over-long");
+}
+
 CLI::App* add_sequence_flags(CLI::App& plan, PlanFlags& flags) {
   auto* source = plan.add_option_group("input", "where the sequences come from");
   source

@@ -51,6 +51,9 @@ PlanRequest request_without_sequences(const PlanFlags& flags);
 // A count of tokens such as "8K"; `otherwise` for no text. UserError names `what`.
 Tokens parse_tokens(const std::string& text, std::string_view what, std::int64_t otherwise);
 
+// UserError for a file of lengths, a corpus or a policy of it that is wrong for any cluster.
+void check_sequence_source(const PlanFlags& flags);
+
 // The sequences of one step, from whichever source the flags name.
 std::vector<SequenceSpec> sequences_of_step(const PlanFlags& flags, const PlanRequest& request,
                                             std::int64_t step);

@@ -133,18 +133,16 @@ void check_flags(const SimulateFlags& flags, const OutputFlags& output) {
                   flags.strategy);
 }
 
-// The paper's runs are fixed: a flag that they do not use is an error, not ignored, even at its
-// default. Asked of the parser, so that no flag is forgotten here.
-void check_paper_flags(const CLI::App& simulate) {
-  constexpr std::array<std::string_view, 3> kUsed{"--paper", "--batches", "--json"};
+// A flag that is given, even at its default, and not among those that this way of running uses is
+// an error, not ignored. Asked of the parser, so that no flag is forgotten here; `reason` goes on
+// from the flag's name.
+void check_unused(const CLI::App& simulate, std::span<const std::string_view> used,
+                  std::string_view before, std::string_view reason) {
   const auto check = [&](const CLI::App& owner) {
     for (const CLI::Option* option : owner.get_options()) {
       const std::string name = option->get_name();
-      const bool is_used = std::find(kUsed.begin(), kUsed.end(), name) != kUsed.end();
-      WEFT_USER_CHECK(option->count() == 0 || is_used,
-                      "simulate: --paper simulates the paper's own runs and does not use {}; only "
-                      "--batches and --json go with it",
-                      name);
+      const bool is_used = std::find(used.begin(), used.end(), name) != used.end();
+      WEFT_USER_CHECK(option->count() == 0 || is_used, "simulate: {}{}{}", before, name, reason);
     }
   };
   check(simulate);
@@ -154,9 +152,37 @@ void check_paper_flags(const CLI::App& simulate) {
     check(*group);
 }
 
-void run_measured(const SimulateFlags& flags, const OutputFlags& output) {
-  WEFT_USER_CHECK(!output.is_csv && output.timeline.empty() && output.trace.empty(),
-                  "simulate: --csv, --timeline and --trace need --model and --cluster as well");
+// The paper's runs are fixed.
+void check_paper_flags(const CLI::App& simulate) {
+  constexpr std::array<std::string_view, 3> kUsed{"--paper", "--batches", "--json"};
+  check_unused(simulate, kUsed, "--paper simulates the paper's own runs and does not use ",
+               "; only --batches and --json go with it");
+}
+
+// The rest only a model's shape or a cluster's description can answer.
+void check_measured_flags(const CLI::App& simulate) {
+  constexpr std::array<std::string_view, 17> kUsed{"--cost",
+                                                   "--ranks",
+                                                   "--ranks-per-node",
+                                                   "--capacity",
+                                                   "--strategy",
+                                                   "--offload",
+                                                   "--lengths",
+                                                   "--corpus",
+                                                   "--workload",
+                                                   "--context",
+                                                   "--step",
+                                                   "--seed",
+                                                   "--max-context",
+                                                   "--global-batch-tokens",
+                                                   "--over-long",
+                                                   "--batches",
+                                                   "--json"};
+  check_unused(simulate, kUsed, "", " needs --model and --cluster as well");
+}
+
+void run_measured(const CLI::App& simulate, const SimulateFlags& flags, const OutputFlags& output) {
+  check_measured_flags(simulate);
   check_sources(flags);
   const std::vector<MeasuredStep> steps = simulate_measured(flags);
   if (output.is_json) {
@@ -172,7 +198,7 @@ void run_simulate(const CLI::App& simulate, const SimulateFlags& flags, const Ou
     return run_paper(flags.num_batches == 0 ? kPaperSteps : flags.num_batches, output.is_json);
   }
   if (flags.model.empty() && flags.cluster.empty() && !flags.cost.empty())
-    return run_measured(flags, output);
+    return run_measured(simulate, flags, output);
   check_flags(flags, output);
   if (!flags.sweep.empty()) return simulate_sweep(flags, output);
   const CaseOutlook outlook = simulate_case(flags, output);

@@ -145,6 +145,14 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
+// Asks the planner, with nothing to plan.
+void check_strategy(const std::string& strategy) {
+  make_plan({.sequences = {},
+             .cluster = uniform_cluster(1, 1),
+             .cost = {},
+             .options = {.strategy = strategy, .capacity = Tokens(1), .max_context = {}}});
+}
+
 void check_values(const std::vector<SweepPoint>& points) {
   std::set<std::string> workloads;  // may be large files: each is read once
   for (const SweepPoint& point : points) {
@@ -153,6 +161,10 @@ void check_values(const std::vector<SweepPoint>& points) {
     if (!workload.empty() && workloads.insert(workload).second)
       parse_workload(workload, kMostTokens);
   }
+  // No keys of a sweep, so the same in all points.
+  const SimulateFlags& flags = points.front().flags;
+  check_sequence_source(flags.sequences);
+  if (flags.strategy != "all") check_strategy(flags.strategy);
 }
 
 }  // namespace

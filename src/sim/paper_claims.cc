@@ -133,7 +133,8 @@ std::vector<PaperClaim> predict_ablation(const PaperRunOptions& options) {
   double offloaded = 0;
   double balanced = 0;
   for (std::int64_t batch = 0; batch < options.num_steps; ++batch) {
-    if (options.progress) options.progress(fmt::format("ablation, step {}", batch + 1));
+    if (options.progress)
+      options.progress(fmt::format("ablation, step {} of {}", batch + 1, options.num_steps));
     study.draw(batch);
     baseline += study.time(study.planned("static", false));
     naive += study.time(paper_naive_plan(study.request, false));

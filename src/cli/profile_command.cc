@@ -1,5 +1,6 @@
 #include "cli/profile_command.h"
 
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -81,8 +82,10 @@ void print_fit(const Profile& profile) {
   fmt::print("\nhop of K and V, both ways at once\n");
   for (const HopSample& hop : profile.hops) {
     fmt::print(
-        "{:>17}{:>12.3f} ms{:>12.2f} GB/s\n", hop.tokens, 1e3 * hop.seconds,
-        1e-9 * cost.kv_bytes_per_token * static_cast<double>(hop.tokens.value()) / hop.seconds);
+        "{:>17}{:>12.3f} ms{:>12.2f} GB/s{:>12.3f} ms beside compute\n", hop.tokens,
+        1e3 * hop.seconds,
+        1e-9 * cost.kv_bytes_per_token * static_cast<double>(hop.tokens.value()) / hop.seconds,
+        1e3 * hop.unhidden_s);
   }
   fmt::print("\nsum of gradients over ranks\n");
   for (const ReductionSample& reduction : profile.reductions) {
@@ -99,13 +102,14 @@ void print_fit(const Profile& profile) {
       "{:.1f} "
       "% for hops\n"
       "end of a step: {:.4g} ns a byte sent and {:.4g} ns to sum gradients, {:.4g} ns a byte to "
-      "update\n",
+      "update\n"
+      "spread: a run of 100 ms deviates by {:.1f} ms\n",
       cost.attention_ns_per_pair, cost.linear_ns_per_token, cost.fixed_ns, cost.backward_ratio,
       cost.ring_step_ns_per_token, cost.ring_step_fixed_ns, cost.hop_ns_per_token,
       cost.hop_fixed_ns, 100 * profile.compute_fit.mean_abs_error,
       100 * profile.compute_fit.worst_abs_error, 100 * profile.hop_fit.mean_abs_error,
       100 * profile.hop_fit.worst_abs_error, cost.reduce_ns_per_byte, cost.reduce_fixed_ns,
-      cost.optimizer_ns_per_byte);
+      cost.optimizer_ns_per_byte, 1e-6 * std::sqrt(cost.spread_ns * 1e8));
   if (profile.batches.back().degree == 1)
     fmt::print(
         "rings are measured with one compute thread only: their further steps count as free\n");

@@ -5,30 +5,11 @@
 
 #include "base/error.h"
 #include "plan/planner.h"
+#include "sim/execution_spread.h"
 #include "sim/step_simulator.h"
 
 namespace weft {
 namespace {
-
-// What only a model's shape or a cluster's description can answer.
-void check_measured_flags(const SimulateFlags& flags) {
-  const auto refuse = [](bool is_given, std::string_view flag) {
-    WEFT_USER_CHECK(!is_given, "simulate: {} needs --model and --cluster as well", flag);
-  };
-  refuse(!flags.model.empty(), "--model");
-  refuse(!flags.cluster.empty(), "--cluster");
-  refuse(!flags.devices.empty(), "--devices");
-  refuse(flags.tensor != "1", "--tp");
-  refuse(flags.pipeline != "1", "--pp");
-  refuse(flags.virtual_stages != "1", "--virtual-stages");
-  refuse(flags.recompute != "none", "--recompute");
-  refuse(flags.dtype != "bfloat16", "--dtype");
-  refuse(flags.link_scale != "1", "--link-scale");
-  refuse(!flags.sweep.empty(), "--sweep");
-  WEFT_USER_CHECK(!flags.ranks.empty(), "simulate: --cost {} alone needs --ranks", flags.cost);
-  WEFT_USER_CHECK(!flags.capacity.empty(), "simulate: --cost {} alone needs --capacity",
-                  flags.cost);
-}
 
 PlanRequest measured_request(const SimulateFlags& flags) {
   PlanFlags plan = flags.sequences;
@@ -49,7 +30,8 @@ double in_seconds(double share, const Timeline& timeline) {
 
 struct Row {
   std::string strategy;
-  double step_s = 0, micro_batches_s = 0, exposed_s = 0, reduction_s = 0, optimizer_s = 0;
+  double step_s = 0, micro_batches_s = 0, spread_s = 0, exposed_s = 0, reduction_s = 0,
+         optimizer_s = 0;
   double tokens = 0, exchange_bytes = 0;
 };
 
@@ -64,7 +46,8 @@ std::vector<Row> rows_of(const std::vector<MeasuredStep>& steps) {
         std::count_if(steps.begin(), steps.end(),
                       [&](const MeasuredStep& other) { return other.strategy == step.strategy; }));
     const Timeline& t = step.timeline;
-    row->step_s += seconds(t.step_time) / count;
+    row->step_s += step.step_s() / count;
+    row->spread_s += seconds(step.spread) / count;
     row->micro_batches_s += seconds(t.micro_batches_time) / count;
     row->exposed_s += in_seconds(t.split.exposed_exchange, t) / count;
     row->reduction_s += in_seconds(t.split.reduction, t) / count;
@@ -80,7 +63,9 @@ std::vector<Row> rows_of(const std::vector<MeasuredStep>& steps) {
 }  // namespace
 
 std::vector<MeasuredStep> simulate_measured(const SimulateFlags& flags) {
-  check_measured_flags(flags);
+  WEFT_USER_CHECK(!flags.ranks.empty(), "simulate: --cost {} alone needs --ranks", flags.cost);
+  WEFT_USER_CHECK(!flags.capacity.empty(), "simulate: --cost {} alone needs --capacity",
+                  flags.cost);
   PlanRequest request = measured_request(flags);
   const std::span<const std::string> strategies =
       flags.strategy == "all" ? strategy_names() : std::span(&flags.strategy, 1);
@@ -99,7 +84,8 @@ std::vector<MeasuredStep> simulate_measured(const SimulateFlags& flags) {
       input.links.has_backward_messages = true;
       input.end = measured_step_end(request.cost, plan.num_ranks);
       input.keep_events = false;
-      steps.push_back({strategy, seconds(plan.makespan), simulate_step(input)});
+      steps.push_back(
+          {strategy, seconds(plan.makespan), simulate_step(input), mean_delay_by_spread(input)});
     }
   }
   return steps;
@@ -111,12 +97,12 @@ void print_measured(const SimulateFlags& flags, const std::vector<MeasuredStep>&
   fmt::print("ranks      {}, {} tokens each in a micro-batch\n", flags.ranks, flags.capacity);
   if (cost.gradient_bytes <= 0)
     fmt::print("the cost file does not say what the end of a step takes: micro-batches only\n");
-  fmt::print("\n{:<15}{:>11}{:>11}{:>11}{:>11}{:>11}{:>12}{:>14}\n", "strategy", "step s",
-             "batches s", "exposed s", "reduce s", "update s", "tokens/s", "exchange");
+  fmt::print("\n{:<15}{:>11}{:>11}{:>11}{:>11}{:>11}{:>11}{:>12}{:>14}\n", "strategy", "step s",
+             "batches s", "spread s", "exposed s", "reduce s", "update s", "tokens/s", "exchange");
   for (const Row& row : rows_of(steps)) {
-    fmt::print("{:<15}{:>11.4f}{:>11.4f}{:>11.4f}{:>11.4f}{:>11.4f}{:>12.0f}{:>14}\n", row.strategy,
-               row.step_s, row.micro_batches_s, row.exposed_s, row.reduction_s, row.optimizer_s,
-               row.step_s > 0 ? row.tokens / row.step_s : 0,
+    fmt::print("{:<15}{:>11.4f}{:>11.4f}{:>11.4f}{:>11.4f}{:>11.4f}{:>11.4f}{:>12.0f}{:>14}\n",
+               row.strategy, row.step_s, row.micro_batches_s, row.spread_s, row.exposed_s,
+               row.reduction_s, row.optimizer_s, row.step_s > 0 ? row.tokens / row.step_s : 0,
                format_bytes(Bytes(static_cast<std::int64_t>(row.exchange_bytes))));
   }
 }
@@ -132,9 +118,10 @@ std::string measured_json(const SimulateFlags& flags, const std::vector<Measured
     one["step"] = t.step;
     one["ranks"] = t.num_ranks;
     one["tokens"] = t.tokens;
-    one["step_s"] = seconds(t.step_time);
+    one["step_s"] = step.step_s();
     one["planned_s"] = step.planned_s;
     one["micro_batches_s"] = seconds(t.micro_batches_time);
+    one["spread_s"] = seconds(step.spread);
     for (const ShareName& share : kShareNames) one[share.key] = t.split.*share.member;
     one["exchange_bytes"] = t.bytes.node_exchange + t.bytes.nic_exchange;
     one["reduction_bytes"] = t.bytes.node_reduction + t.bytes.nic_reduction;

@@ -13,10 +13,13 @@ namespace weft {
 struct MeasuredStep {
   std::string strategy;
   double planned_s = 0;  // makespan that the plan itself states
-  Timeline timeline;     // without events
+  Timeline timeline;     // of the typical execution, without events
+  Nanoseconds spread;    // the mean over executions is longer by (sim/execution_spread.h)
+
+  double step_s() const { return seconds(timeline.step_time + spread); }
 };
 
-// Every strategy, every step. UserError names a flag that needs --model and --cluster.
+// Every strategy, every step. UserError names a flag that is missing.
 std::vector<MeasuredStep> simulate_measured(const SimulateFlags& flags);
 
 void print_measured(const SimulateFlags& flags, const std::vector<MeasuredStep>& steps);

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <set>
 
@@ -209,10 +210,35 @@ Line fit_line(std::span<const Sample> samples, const char* what, const SizeOf& s
 
 }  // namespace
 
+void fit_spread(std::span<const std::vector<double>> runs_of_shapes, CostModel& cost) {
+  double sum_s = 0, num_free = 0;  // the mean takes one of n deviations
+  for (const std::vector<double>& runs_s : runs_of_shapes) {
+    if (runs_s.size() < 2) continue;
+    const double mean_s =
+        std::accumulate(runs_s.begin(), runs_s.end(), 0.0) / static_cast<double>(runs_s.size());
+    WEFT_USER_CHECK(std::isfinite(mean_s) && mean_s > 0,
+                    "cannot fit the spread of micro-batches: a mean time is {} s, expected above 0",
+                    mean_s);
+    for (const double run_s : runs_s) sum_s += (run_s - mean_s) * (run_s - mean_s) / mean_s;
+    num_free += static_cast<double>(runs_s.size() - 1);
+  }
+  cost.spread_ns = num_free > 0 ? 1e9 * sum_s / num_free : 0;
+}
+
 FitQuality fit_hop(std::span<const HopSample> samples, CostModel& cost) {
   Line line = fit_line(samples, "hops", [](const HopSample& hop) { return hop.tokens.value(); });
   cost.hop_ns_per_token = 1e9 * line.slope;
   cost.hop_fixed_ns = 1e9 * line.constant;
+  std::vector<Equation> unhidden;
+  for (const HopSample& hop : samples) {
+    unhidden.push_back({.terms = {static_cast<double>(hop.tokens.value()), 1},
+                        .seconds = hop.unhidden_s,
+                        .scale = hop.seconds});
+  }
+  if (const auto found = fit(unhidden, 0, 2)) {
+    cost.ring_step_ns_per_token += 1e9 * (*found)[0];
+    cost.ring_step_fixed_ns += 1e9 * (*found)[1];
+  }
   return std::move(line.quality);
 }
 

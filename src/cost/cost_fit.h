@@ -1,11 +1,14 @@
 // Fitting a CostModel to measured times: what `weft profile` does with its samples.
 //
 // a, b, c are the non-negative coefficients that make the squared relative errors of
-// time = layers * (1 + backward_ratio) * (a * work + b * tokens + c) smallest, over micro-batches of
-// whole sequences; relative, so that short ones count as much as long ones. What rings take beyond
-// that is fitted to steps * (d * tokens + e), with `steps` the ring steps after the first. The two
-// coefficients of a hop, and of a reduction, are fitted likewise. Deterministic: the unknowns are
-// solved for every set of them that may be positive.
+// time = layers * (1 + backward_ratio) * (a * work + b * tokens + c) smallest, over micro-batches
+// of whole sequences; relative, so that short ones count as much as long ones. What rings take
+// beyond that is fitted to steps * (d * tokens + e), with `steps` the ring steps after the first.
+// The two coefficients of a hop, and of a reduction, are fitted likewise. Deterministic: the
+// unknowns are solved for every set of them that may be positive.
+//
+// Equal runs differ. Delays come and go while a run lasts, so the variance of its time is taken as
+// `spread` times its mean, and the spread as the mean over all runs of deviation^2 / mean.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +31,7 @@ struct MicroBatchSample {
 struct HopSample {
   Tokens tokens{};  // of K and V sent, and as many received
   double seconds = 0;
+  double unhidden_s = 0;  // of it beside compute that lasts longer
 };
 
 struct ReductionSample {
@@ -45,9 +49,13 @@ struct FitQuality {
 // rings, their two; num_layers is given. UserError unless there are at least three samples of
 // positive time that differ in shape.
 FitQuality fit_compute(std::span<const MicroBatchSample> samples, CostModel& cost);
-// Sets hop_ns_per_token and hop_fixed_ns. UserError unless two samples differ in tokens.
+// Sets hop_ns_per_token and hop_fixed_ns, and adds what no compute hides to the two terms of ring
+// steps, which rings pay as often; errors of that count in parts of the hop. UserError unless two
+// samples differ in tokens.
 FitQuality fit_hop(std::span<const HopSample> samples, CostModel& cost);
 // Sets reduce_ns_per_byte and reduce_fixed_ns. UserError unless two samples differ in bytes.
 FitQuality fit_reduction(std::span<const ReductionSample> samples, CostModel& cost);
+// Sets spread_ns from the seconds of equal runs, shape by shape; 0 where nothing ran twice.
+void fit_spread(std::span<const std::vector<double>> runs_of_shapes, CostModel& cost);
 
 }  // namespace weft

@@ -22,7 +22,7 @@ struct Coefficient {
   bool is_optional = false;
 };
 
-constexpr std::array<Coefficient, 16> kCoefficients{{
+constexpr std::array<Coefficient, 17> kCoefficients{{
     {"attention_ns_per_pair", &CostModel::attention_ns_per_pair},
     {"linear_ns_per_token", &CostModel::linear_ns_per_token},
     {"fixed_ns", &CostModel::fixed_ns},
@@ -39,6 +39,7 @@ constexpr std::array<Coefficient, 16> kCoefficients{{
     {"reduce_ns_per_byte", &CostModel::reduce_ns_per_byte, true},
     {"reduce_fixed_ns", &CostModel::reduce_fixed_ns, true},
     {"optimizer_ns_per_byte", &CostModel::optimizer_ns_per_byte, true},
+    {"spread_ns", &CostModel::spread_ns, true},
 }};
 
 // Left out where the file says nothing of them; 0 says something.

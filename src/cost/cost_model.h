@@ -53,6 +53,9 @@ struct CostModel {
   double reduce_ns_per_byte = 0;  // gradients summed over ranks, per byte that leaves a rank
   double reduce_fixed_ns = 0;
   double optimizer_ns_per_byte = 0;  // of gradients: zeroed, measured, parameters updated
+  // No two runs of equal work take equal time: a micro-batch that takes t ns on average deviates
+  // from that by sqrt(spread_ns * t), its standard deviation, each run on its own. 0: not measured.
+  double spread_ns = 0;
   friend bool operator==(const CostModel&, const CostModel&) = default;
 
   // A hop of a ring that stays inside a node, or of any other.

@@ -5,6 +5,7 @@
 
 #include "cost/micro_batch_time.h"
 #include "plan/pipeline_time.h"
+#include "sim/execution_spread.h"
 
 namespace weft {
 namespace {
@@ -99,6 +100,9 @@ void SlotTimes::add_parts(std::span<const RingShare> shares, std::span<const std
   }
   member.num_parts = static_cast<std::uint32_t>(parts_.size()) - member.first_part;
   member.compute_ns = compute / speed;
+  const double typical_ns = cost.num_layers * (1 + cost.backward_ratio) * member.compute_ns;
+  member.compute_ns *= execution_factor(cost.spread_ns, input_.execution, member.rank,
+                                        member.micro_batch_idx, typical_ns);
 }
 
 // Bytes as src/attention/ring.h counts them: on the link to member j, a layer forward sends

@@ -53,6 +53,8 @@ struct SimulationInput {
   // V, model chunks a device. Above 1 it needs pipelines, and p * V must divide the layers.
   std::int32_t virtual_stages = 1;
   bool keep_events = true;  // false: an empty list of events, everything else as usual
+  // 0: every micro-batch takes its typical time; else which made-up one (sim/execution_spread.h).
+  std::int32_t execution = 0;
 };
 
 // REQUIRES: validate(plan) passes. UserError as evaluate().

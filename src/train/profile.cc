@@ -6,12 +6,10 @@
 #include "base/error.h"
 #include "comm/collectives.h"
 #include "optim/gradient_reduction.h"
+#include "train/timed_hops.h"
 
 namespace weft {
 namespace {
-
-constexpr int kHopRuns = 15;
-constexpr std::size_t kHopSizes = 4;  // each a quarter of the one before
 
 // Median seconds of `run`, by the rank's clock.
 double time_runs(Communicator& comm, int num_runs, const std::function<void(int)>& run) {
@@ -22,34 +20,6 @@ double time_runs(Communicator& comm, int num_runs, const std::function<void(int)
     seconds.push_back(std::chrono::duration<double>(comm.now() - start).count());
   }
   return median(std::move(seconds));
-}
-
-// Ranks 0 and 1 send each other K and V of so many tokens; rank 0's times.
-HopSample time_hop(Communicator& comm, Tokens tokens, double kv_bytes_per_token) {
-  const auto bytes =
-      static_cast<std::size_t>(kv_bytes_per_token * static_cast<double>(tokens.value()));
-  const std::vector<std::byte> leaving(bytes);
-  std::vector<std::byte> arriving(bytes);
-  const Rank other(1 - comm.rank().value());
-  const SendOp send{other, leaving.data(), Bytes(static_cast<std::int64_t>(bytes))};
-  const RecvOp recv{other, arriving.data(), Bytes(static_cast<std::int64_t>(bytes))};
-  return {tokens, time_runs(comm, kHopRuns, [&](int i) {
-            comm.exchange(Channel::kRing, {.operation = "profile hop", .hop = i}, {&send, 1},
-                          {&recv, 1})
-                .wait();
-          })};
-}
-
-std::vector<HopSample> time_hops(Communicator& comm, Tokens capacity, double kv_bytes_per_token) {
-  std::vector<HopSample> hops;
-  for (std::int64_t tokens = capacity.value(); tokens >= 1 && hops.size() < kHopSizes;
-       tokens /= 4) {
-    barrier(comm, {.operation = "profile hops"});
-    if (comm.rank().value() < 2) {
-      hops.push_back(time_hop(comm, Tokens(tokens), kv_bytes_per_token));
-    }
-  }
-  return hops;
 }
 
 // All ranks sum buffers of up to the model's size; a rank sends 2 (N - 1) / N of it.
@@ -93,7 +63,11 @@ void profile_compute(const ProfileOptions& options, Profile& profile) {
   std::vector<MicroBatchSample> samples;
   for (const ProfiledBatch& batch : profile.batches) samples.push_back(batch.median);
   profile.compute_fit = fit_compute(samples, profile.cost);
-  profile.cost.optimizer_ns_per_byte = 1e9 * model.time_optimizer() / profile.cost.gradient_bytes;
+  std::vector<std::vector<double>> runs_s;
+  for (const ProfiledBatch& batch : profile.batches) runs_s.push_back(batch.rank_runs_s);
+  fit_spread(runs_s, profile.cost);
+  profile.cost.optimizer_ns_per_byte =
+      1e9 * model.time_optimizer(profile.batches.front()) / profile.cost.gradient_bytes;
 }
 
 }  // namespace

@@ -29,8 +29,10 @@ double wall_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-double to_seconds(std::chrono::nanoseconds time) {
-  return std::chrono::duration<double>(time).count();
+// The rank's time so far without what it waited for other members of its ring.
+double own_seconds(const Communicator& comm) {
+  return std::chrono::duration<double>(comm.now()).count() -
+         seconds(comm.stats(Channel::kRing).blocked);
 }
 
 // Every sequence is another run of random tokens; the last predicts nothing.
@@ -112,6 +114,16 @@ double median(std::vector<double> values) {
 
 namespace {
 
+void add_run(std::span<const PassTimes> ranks, ProfiledBatch& batch) {
+  PassTimes mean;
+  for (const PassTimes& rank : ranks) {
+    mean.forward_s += rank.forward_s / static_cast<double>(ranks.size());
+    mean.backward_s += rank.backward_s / static_cast<double>(ranks.size());
+    batch.rank_runs_s.push_back(rank.forward_s + rank.backward_s);
+  }
+  batch.runs.push_back(mean);
+}
+
 void set_median(ProfiledBatch& batch) {
   std::vector<double> forward_s, backward_s;
   for (const PassTimes& run : batch.runs) {
@@ -141,7 +153,7 @@ void TimedModel::time(std::span<ProfiledBatch> batches, double limit_s) {
   std::vector<double> spent_s(batches.size());
   const auto run_one = [&](std::size_t i) {
     const double start = wall_seconds();
-    batches[i].runs.push_back(run(batches[i]));
+    add_run(run(batches[i]), batches[i]);
     spent_s[i] += wall_seconds() - start;
   };
   for (const ProfiledBatch& batch : batches) run(batch);  // brings memory and code in
@@ -157,10 +169,10 @@ void TimedModel::time(std::span<ProfiledBatch> batches, double limit_s) {
   for (ProfiledBatch& batch : batches) set_median(batch);
 }
 
-PassTimes TimedModel::run(const ProfiledBatch& batch) {
+std::vector<PassTimes> TimedModel::run(const ProfiledBatch& batch) {
   WEFT_CHECK(batch.degree == 1 || options_.threads == 1,
              "profile: a ring of {} ranks on {} threads each", batch.degree, options_.threads);
-  return batch.degree == 1 ? run_whole(batch) : run_ring(batch);
+  return batch.degree == 1 ? std::vector{run_whole(batch)} : run_ring(batch);
 }
 
 PassTimes TimedModel::run_whole(const ProfiledBatch& batch) {
@@ -174,8 +186,7 @@ PassTimes TimedModel::run_whole(const ProfiledBatch& batch) {
   return {between - start, now() - between};
 }
 
-// A run ends when its slowest rank does, so that rank's time is the time of the run.
-PassTimes TimedModel::run_ring(const ProfiledBatch& batch) {
+std::vector<PassTimes> TimedModel::run_ring(const ProfiledBatch& batch) {
   const StepPlan plan = plan_of(batch);
   const RandomSequences source(options_.model.vocab_size,
                                Tokens(batch.tokens_each.value() * batch.degree));
@@ -188,22 +199,21 @@ PassTimes TimedModel::run_ring(const ProfiledBatch& batch) {
     Decoder decoder(options_.model, parameters_, *kernel_, {.recompute = options_.recompute});
     const RingContext ring{.comm = &comm};
     barrier(comm, {.operation = "profile ring"});
-    const auto start = comm.now();
+    const double start = own_seconds(comm);
     ForwardResult forward = decoder.forward(rank.packed, rank.layout, ring);
-    const auto between = comm.now();
+    const double between = own_seconds(comm);
     decoder.backward(std::move(forward), rank.packed, rank.layout, ring);
-    times[static_cast<std::size_t>(comm.rank().value())] = {to_seconds(between - start),
-                                                            to_seconds(comm.now() - between)};
+    times[static_cast<std::size_t>(comm.rank().value())] = {between - start,
+                                                            own_seconds(comm) - between};
   });
-  return *std::max_element(times.begin(), times.end(), [](const PassTimes& a, const PassTimes& b) {
-    return a.forward_s + a.backward_s < b.forward_s + b.backward_s;
-  });
+  return times;
 }
 
-double TimedModel::time_optimizer() {
+double TimedModel::time_optimizer(const ProfiledBatch& before) {
   AdamW optimizer(parameters_, {});
   std::vector<double> times_s;
   for (std::size_t i = 0; i <= kMostRuns; ++i) {
+    run(before);
     const double start = now();
     parameters_.zero_gradients();
     const double norm = global_norm(parameters_.flat_gradients());

@@ -2,8 +2,9 @@
 //
 // Whole sequences run on the calling thread. Micro-batches of a ring run on as many virtual ranks
 // (comm/virtual/virtual_world.h) as share the sequence, with links that cost nothing: each rank's
-// own CPU time, one at a time, and the slowest member counts. All of them read the same parameters
-// and add to the same gradients, which are never used.
+// own CPU time, one at a time. A member's wait for others is not its work: the mean over members
+// counts, and how members differ is spread. All of them read the same parameters and add to the
+// same gradients, which are never used.
 #pragma once
 
 #include <cstdint>
@@ -40,8 +41,9 @@ struct ProfiledBatch {
   std::int64_t num_sequences = 1;
   Tokens tokens_each{};
   std::int32_t degree = 1;
-  std::vector<PassTimes> runs = {};  // warm-up left out; of the slowest rank
-  MicroBatchSample median = {};      // of the runs
+  std::vector<PassTimes> runs = {};      // warm-up left out; means over the ranks
+  std::vector<double> rank_runs_s = {};  // [runs * degree]: both passes of each rank
+  MicroBatchSample median = {};          // of the runs
 };
 
 class TimedModel {
@@ -54,13 +56,15 @@ class TimedModel {
   // runs and medians. REQUIRES: degree 1, or one thread.
   void time(std::span<ProfiledBatch> batches, double limit_s);
   // Median seconds of what follows the gradients of a step: norm and update, and the next step's
-  // zeroes.
-  double time_optimizer();
+  // zeroes. Each time after a run of `before`, as in a step: parameters and moments have left the
+  // caches.
+  double time_optimizer(const ProfiledBatch& before);
 
  private:
-  PassTimes run(const ProfiledBatch& batch);
+  // Of each rank.
+  std::vector<PassTimes> run(const ProfiledBatch& batch);
   PassTimes run_whole(const ProfiledBatch& batch);
-  PassTimes run_ring(const ProfiledBatch& batch);
+  std::vector<PassTimes> run_ring(const ProfiledBatch& batch);
   double now() const;
 
   TimedModelOptions options_;

@@ -191,6 +191,25 @@ TEST_F(SimulateCommandTest, ASweepOfNothingPossibleOrOfAWrongValueIsAnError) {
     EXPECT_THAT(wrong(sweep), Not(HasSubstr("combinations")));
 }
 
+TEST_F(SimulateCommandTest, AWrongValueThatIsNoKeyOfASweepIsOneErrorBeforeIt) {
+  const auto wrong = [](std::vector<std::string> source) {
+    std::vector<std::string> flags{"--model", "llama-7b",   "--cluster", "h800",    "--devices",
+                                   "16",      "--capacity", "8K",        "--sweep", "pp=1,2"};
+    flags.insert(flags.end(), source.begin(), source.end());
+    return error(flags);
+  };
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
+      {{"--workload", "github", "--context", "32K", "--global-batch-tokens", "256K", "--strategy",
+        "hdq"},
+       "did you mean 'hdp'?"},
+      {{"--lengths", at("no-such-lengths")}, "no-such-lengths"},
+      {{"--corpus", at("no-such-corpus"), "--global-batch-tokens", "256K"}, "no-such-corpus"}};
+  for (const auto& [flags, part] : cases) {
+    EXPECT_THAT(wrong(flags), HasSubstr(part));
+    EXPECT_THAT(wrong(flags), Not(HasSubstr("combinations"))) << part;
+  }
+}
+
 TEST_F(SimulateCommandTest, VirtualStagesShortenTheBubbleAndStandInEveryOutput) {
   const auto with = [](std::vector<std::string> more) {
     more.insert(more.end(), {"--devices", "32", "--pp", "4", "--capacity", "8K"});
@@ -337,6 +356,16 @@ TEST_F(SimulateCommandTest, AMeasuredCostAloneGivesStepsWithTheirEnd) {
     EXPECT_NEAR(step["step_s"].get<double>() - step["micro_batches_s"].get<double>(),
                 0.01 * 2 * 7 / 8 + 0.02, 1e-6);
     EXPECT_NEAR(step["reduction_bytes"].get<double>(), 8 * 2e9 * 7 / 8, 1);
+    EXPECT_EQ(step["spread_s"].get<double>(), 0);
+  }
+  cost.spread_ns = 1e6;
+  save_cost_model(at("cost.json"), cost);
+  const auto spread = nlohmann::json::parse(run(with({"--json", "--strategy", "hdp"})));
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto& step = spread["steps"][i];
+    EXPECT_GT(step["spread_s"].get<double>(), 0);
+    EXPECT_NEAR(step["step_s"].get<double>(),
+                json["steps"][i]["step_s"].get<double>() + step["spread_s"].get<double>(), 1e-9);
   }
   const std::string table = run(with({}));
   for (const std::string& strategy : strategy_names()) EXPECT_THAT(table, HasSubstr(strategy));
@@ -347,6 +376,10 @@ TEST_F(SimulateCommandTest, AMeasuredCostAloneGivesStepsWithTheirEnd) {
                                                         {"--recompute", "full"},
                                                         {"--dtype", "float32"},
                                                         {"--link-scale", "0.5"},
+                                                        {"--devices", "8"},
+                                                        {"--pp", "1"},
+                                                        {"--timeline", at("t.json")},
+                                                        {"--trace", at("c.json")},
                                                         {"--sweep", "pp=1,2"}}) {
     try {
       run(with({flag, value}));

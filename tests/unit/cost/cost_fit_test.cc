@@ -176,5 +176,53 @@ TEST(CostFit, RefusesWhatCannotBeFitted) {
   EXPECT_THROW(fit_hop(one_size, cost), UserError);
 }
 
+TEST(CostFit, FindsTheSpreadOfRunsWhoseVarianceGrowsWithTheirTime) {
+  constexpr double kSpreadS = 3e-4;
+  const RandomStream random(7, "runs");
+  std::vector<std::vector<double>> shapes;
+  std::uint64_t drawn = 0;
+  for (const double mean_s : {0.002, 0.05, 0.3}) {
+    std::vector<double>& runs_s = shapes.emplace_back();
+    for (int i = 0; i < 4000; ++i)
+      runs_s.push_back(mean_s + std::sqrt(kSpreadS * mean_s) * random.normal(drawn++));
+  }
+  CostModel cost;
+  fit_spread(shapes, cost);
+  EXPECT_NEAR(cost.spread_ns, 1e9 * kSpreadS, 0.05 * 1e9 * kSpreadS) << "seed 7";
+}
+
+TEST(CostFit, TheSpreadOfAFewRunsIsNotTooSmallOnAverage) {
+  // Mean 3, deviations -1 and 1: one free deviation, so 2 / 3 and not 1 / 3. Single runs say
+  // nothing.
+  CostModel cost;
+  fit_spread(std::vector<std::vector<double>>{{2, 4}, {9}, {}}, cost);
+  EXPECT_DOUBLE_EQ(cost.spread_ns, 1e9 * 2 / 3);
+  fit_spread(std::vector<std::vector<double>>{{9}, {5, 5, 5}}, cost);
+  EXPECT_EQ(cost.spread_ns, 0);
+  fit_spread({}, cost);
+  EXPECT_EQ(cost.spread_ns, 0);
+  EXPECT_THROW(fit_spread(std::vector<std::vector<double>>{{0, 0}}, cost), UserError);
+}
+
+TEST(CostFit, WhatNoComputeHidesOfAHopIsPaidInEachStepOfARing) {
+  CostModel cost;
+  cost.ring_step_ns_per_token = 5;
+  cost.ring_step_fixed_ns = 700;
+  std::vector<HopSample> hops;
+  for (const std::int64_t tokens : {64, 256, 4096})
+    hops.push_back({.tokens = Tokens(tokens),
+                    .seconds = 1e-9 * (40.0 * static_cast<double>(tokens) + 9000),
+                    .unhidden_s = 1e-9 * (15.0 * static_cast<double>(tokens) + 2000)});
+  fit_hop(hops, cost);
+  EXPECT_NEAR(cost.hop_ns_per_token, 40, 1e-6);
+  EXPECT_NEAR(cost.hop_fixed_ns, 9000, 1e-3);
+  EXPECT_NEAR(cost.ring_step_ns_per_token, 5 + 15, 1e-6);
+  EXPECT_NEAR(cost.ring_step_fixed_ns, 700 + 2000, 1e-3);
+  for (HopSample& hop : hops) hop.unhidden_s = 0;
+  fit_hop(hops, cost);
+  EXPECT_NEAR(cost.ring_step_ns_per_token, 5 + 15, 1e-6)
+      << "a link that compute hides adds nothing";
+}
+
 }  // namespace
 }  // namespace weft

@@ -60,7 +60,7 @@ TEST_F(CostFile, TermsOfOffloadMayBeLeftOutAndAreReadBackWhereTheyAreStated) {
 TEST_F(CostFile, MeasuredTermsAreWrittenWhereTheyAreKnownAndReadBack) {
   CostModel cost = reference_cost_7b();
   save_cost_model(path_, cost);
-  for (const char* key : {"ring_step", "gradient_bytes", "reduce_", "optimizer_"})
+  for (const char* key : {"ring_step", "gradient_bytes", "reduce_", "optimizer_", "spread_"})
     EXPECT_EQ(read_text_file(path_).find(key), std::string::npos) << key;
   cost.ring_step_ns_per_token = 850.5;
   cost.ring_step_fixed_ns = 2e4;
@@ -68,6 +68,7 @@ TEST_F(CostFile, MeasuredTermsAreWrittenWhereTheyAreKnownAndReadBack) {
   cost.reduce_ns_per_byte = 1.2;
   cost.reduce_fixed_ns = 1.5e5;
   cost.optimizer_ns_per_byte = 0.2;
+  cost.spread_ns = 3.5e5;
   save_cost_model(path_, cost);
   EXPECT_EQ(load_cost_model(path_), cost);
 }

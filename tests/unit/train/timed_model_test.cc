@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "base/error.h"
 #include "train/profile.h"
 
@@ -40,7 +42,7 @@ TEST(TimedModel, ASampleHasTheShapeOfWhatRan) {
     EXPECT_GT(batch.median.forward_s, 0);
     EXPECT_GT(batch.median.backward_s, 0);
   }
-  EXPECT_GT(model.time_optimizer(), 0);
+  EXPECT_GT(model.time_optimizer(pack), 0);
 }
 
 TEST(TimedModel, EachRunsOnceAtLeastAndNineTimesAtMost) {
@@ -67,6 +69,22 @@ TEST(TimedModel, TheMedianIsThatOfTheRuns) {
   }
   EXPECT_EQ(batches.front().median.forward_s, median(forward_s));
   EXPECT_EQ(batches.front().median.backward_s, median(backward_s));
+}
+
+TEST(TimedModel, ARunOfARingIsTheMeanOfItsRanksAndEachRankCountsForTheSpread) {
+  TimedModel model(tiny());
+  std::vector<ProfiledBatch> batches = {{.tokens_each = Tokens(20)},
+                                        {.tokens_each = Tokens(32), .degree = 4}};
+  model.time(batches, 1e-9);
+  ASSERT_EQ(batches[0].rank_runs_s.size(), 1U);
+  ASSERT_EQ(batches[1].rank_runs_s.size(), 4U);
+  for (const ProfiledBatch& batch : batches) {
+    const PassTimes& run = batch.runs.front();
+    EXPECT_NEAR(run.forward_s + run.backward_s,
+                std::accumulate(batch.rank_runs_s.begin(), batch.rank_runs_s.end(), 0.0) /
+                    static_cast<double>(batch.degree),
+                1e-9);
+  }
 }
 
 TEST(TimedModel, RingsRunOnOneThreadOrNotAtAll) {

@@ -1,0 +1,110 @@
+#include "train/timed_hops.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <functional>
+
+#include "comm/collectives.h"
+#include "train/timed_model.h"
+
+namespace weft {
+namespace {
+
+constexpr int kRuns = 15;
+constexpr std::size_t kSizes = 4;  // each a quarter of the one before
+
+// Something to compute that needs no memory beyond the nearest cache.
+class SpareWork {
+ public:
+  // About so long a run.
+  SpareWork(const Communicator& comm, double seconds) {
+    constexpr std::int64_t kTrial = 2000;
+    num_turns_ = kTrial;
+    std::vector<double> trials_s;
+    for (int i = 0; i < 5; ++i) {
+      const auto start = comm.now();
+      run();
+      trials_s.push_back(std::chrono::duration<double>(comm.now() - start).count());
+    }
+    num_turns_ = std::llround(std::ceil(kTrial * seconds / median(std::move(trials_s))));
+  }
+  void run() {
+    for (std::int64_t turn = 0; turn < num_turns_; ++turn) {
+      for (float& value : values_) value = 0.5F * value + 1;
+    }
+    kept_ = values_[static_cast<std::size_t>(num_turns_) % values_.size()];
+  }
+
+ private:
+  std::int64_t num_turns_ = 0;
+  std::array<float, 1024> values_{};
+  volatile float kept_ = 0;  // so that the loop is not left out
+};
+
+// K and V of so many tokens, both ways between two ranks.
+class Hop {
+ public:
+  Hop(Communicator& comm, Tokens tokens, double kv_bytes_per_token)
+      : comm_(comm),
+        leaving_(
+            static_cast<std::size_t>(kv_bytes_per_token * static_cast<double>(tokens.value()))),
+        arriving_(leaving_.size()),
+        other_(1 - comm.rank().value()) {}
+
+  Handle post(std::span<const std::byte> from, std::span<std::byte> to, int run) {
+    const SendOp send{other_, from.data(), Bytes(static_cast<std::int64_t>(from.size()))};
+    const RecvOp recv{other_, to.data(), Bytes(static_cast<std::int64_t>(to.size()))};
+    return comm_.exchange(Channel::kRing, {.operation = "profile hop", .hop = run}, {&send, 1},
+                          {&recv, 1});
+  }
+  // Median seconds of `run`, which both ranks begin together.
+  double time(const std::function<void(int)>& run) {
+    std::vector<double> runs_s;
+    for (int i = 0; i < kRuns; ++i) {
+      post({}, {}, i).wait();
+      const auto start = comm_.now();
+      run(i);
+      runs_s.push_back(std::chrono::duration<double>(comm_.now() - start).count());
+    }
+    return median(std::move(runs_s));
+  }
+  double time_alone() {
+    return time([&](int i) { post(leaving_, arriving_, i).wait(); });
+  }
+  // How much longer work takes with a hop beside it that it could hide.
+  double time_unhidden(double alone_s) {
+    if (comm_.transport() == "virtual") return 0;
+    SpareWork work(comm_, 2 * alone_s);
+    const double work_s = time([&](int) { work.run(); });
+    const double both_s = time([&](int i) {
+      Handle hop = post(leaving_, arriving_, i);
+      work.run();
+      hop.wait();
+    });
+    return std::max(0.0, both_s - work_s);
+  }
+
+ private:
+  Communicator& comm_;
+  std::vector<std::byte> leaving_, arriving_;
+  Rank other_;
+};
+
+}  // namespace
+
+std::vector<HopSample> time_hops(Communicator& comm, Tokens capacity, double kv_bytes_per_token) {
+  std::vector<HopSample> hops;
+  std::int64_t tokens = capacity.value();
+  for (std::size_t i = 0; i < kSizes && tokens >= 1; ++i, tokens /= 4) {
+    barrier(comm, {.operation = "profile hops"});
+    if (comm.rank().value() > 1) continue;
+    Hop hop(comm, Tokens(tokens), kv_bytes_per_token);
+    const double alone_s = hop.time_alone();
+    hops.push_back({Tokens(tokens), alone_s, hop.time_unhidden(alone_s)});
+  }
+  return hops;
+}
+
+}  // namespace weft

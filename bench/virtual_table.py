@@ -2,12 +2,12 @@
 """Predicted against measured step time of `weft train --virtual-ranks`, after `weft profile` alone.
 
     bench/virtual_table.py build/release [--ranks 2,4,8,16,32] [--links 10G:10us,1G:50us,100M:100us]
-                           [--strategies static,hdp-naive,hdp] [--steps 3] [--seconds 15] [--rounds 3]
+                           [--strategies static,hdp-naive,hdp] [--steps 3] [--first-step 1] [--seconds 15] [--rounds 3]
 
 Two length mixes of random text, both up to 8K tokens, 32K tokens a step. For each link a profile of its own; then the steps
-but the first (which touches fresh memory) are measured on the ranks' own clocks and predicted by `weft simulate --cost`, which
-makes the same plans and sees nothing else. The link `mpi` is two real ranks as MPI processes of this machine, profiled and
-timed by the wall clock.
+from --first-step on (step 0 touches fresh memory and so, less, do the next two) are measured on the ranks' own clocks and
+predicted by `weft simulate --cost`, which makes the same plans and sees nothing else. The link `mpi` is two real ranks as MPI
+processes of this machine, profiled and timed by the wall clock.
 
 A shared machine is faster in one minute than in the next, so all of it is done in several rounds, each with a profile of its
 own, and a row has the medians of its rounds' mean step times; what ranks compute stays on one core. Ctrl-C ends it with what there is. One Markdown row for each
@@ -55,8 +55,9 @@ def profile(weft, config, link, cost, seconds):
 
 
 class Case:
-    def __init__(self, weft, folder, mix, link, ranks, cost, steps):
+    def __init__(self, weft, folder, mix, link, ranks, cost, steps, first_step=1):
         self.weft, self.folder, self.mix, self.ranks, self.cost, self.steps = weft, folder, mix, ranks, cost, steps
+        self.first_step = first_step
         self.link = link
 
     def measured(self, strategy):
@@ -71,8 +72,8 @@ class Case:
         return predicted_steps(self.weft, self.cost, self.folder / self.mix, self.ranks, strategy, self.steps)
 
     def rows(self, strategy):
-        """(measured s, predicted s) of every step but the first."""
-        for measured, predicted in list(zip(self.measured(strategy), self.predicted(strategy)))[1:]:
+        """(measured s, predicted s) of every step from first_step on."""
+        for measured, predicted in list(zip(self.measured(strategy), self.predicted(strategy)))[self.first_step:]:
             same_plan = abs(measured["predicted_s"] - predicted["planned_s"]) < 1e-6
             same_bytes = measured["exchange_bytes"] == predicted["exchange_bytes"]
             if not same_plan or not same_bytes:
@@ -124,7 +125,7 @@ def measure_round(arguments, weft, folder, configs, table):
         for mix in MIXES:
             for strategy in arguments.strategies.split(","):
                 for ranks in [2] if link == MPI else map(int, arguments.ranks.split(",")):
-                    case = Case(weft, folder, mix, link, ranks, cost, arguments.steps)
+                    case = Case(weft, folder, mix, link, ranks, cost, arguments.steps, arguments.first_step)
                     table.add((link, mix, strategy, ranks), list(case.rows(strategy)))
                     print(".", end="", file=sys.stderr, flush=True)
         os.sched_setaffinity(0, ALL_CORES)
@@ -138,9 +139,12 @@ def main():
     parser.add_argument("--links", default="10G:10us,1G:50us,100M:100us")
     parser.add_argument("--strategies", default="static,hdp-naive,hdp")
     parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--first-step", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=15)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
+    if not 0 <= arguments.first_step < arguments.steps:
+        parser.error(f"--first-step is {arguments.first_step}, expected 0 to {arguments.steps - 1}, one below --steps")
     weft = arguments.build.resolve() / "weft"
     table = Table()
     with tempfile.TemporaryDirectory() as name:

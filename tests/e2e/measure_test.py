@@ -72,6 +72,7 @@ class Measuring(unittest.TestCase):
         self.assertGreater(fitted["hop_ns_per_token"] + fitted["hop_fixed_ns"], 0)
         self.assertGreater(fitted.get("reduce_ns_per_byte", 0) + fitted.get("reduce_fixed_ns", 0), 0)
         self.assertGreater(fitted["optimizer_ns_per_byte"], 0)
+        self.assertGreater(fitted["spread_ns"], 0)  # no two runs take equal time
         out, trained = self.train("profiled", "--virtual-ranks", "3", "--plan.cost", cost, "--plan.capacity", "256")
         self.assertEqual(trained.returncode, 0, trained.stderr)
         self.assertIn("cost model measured", trained.stdout)

@@ -4,8 +4,9 @@
 // Rank 0 runs forward and backward of micro-batches of whole random sequences, long ones and packs,
 // up to `capacity` tokens, and of parts of sequences that a ring shares (train/timed_model.h), then
 // the optimizer; then ranks 0 and 1 exchange K and V of several sizes, both ways at once as in a
-// ring, alone and beside compute (train/timed_hops.h), and sum gradients. One compute thread is timed by its CPU time, so a shared machine
-// falsifies little; several by wall time, and then without rings.
+// ring, alone and beside compute (train/timed_hops.h), and sum gradients. One compute thread is
+// timed by its CPU time, so a shared machine falsifies little; several by wall time, and then
+// without rings.
 #pragma once
 
 #include <vector>

@@ -1,7 +1,9 @@
 #include "cli/paper_report.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/log.h"
@@ -10,6 +12,9 @@
 
 namespace weft {
 namespace {
+
+// The larger settings take half a GB each while they are simulated.
+constexpr unsigned kMostThreads = 4;
 
 struct PaperResult {
   PaperRunOptions options;
@@ -49,6 +54,8 @@ std::vector<std::string> assumptions_of(const PaperRunOptions& options) {
 PaperResult predict(std::int64_t num_steps) {
   PaperResult result;
   result.options.num_steps = num_steps;
+  result.options.num_threads =
+      static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, kMostThreads));
   result.options.progress = [](const std::string& what) { log_info("simulate --paper: {}", what); };
   result.figure = predict_figure17(result.options);
   const auto add = [&](const std::vector<PaperClaim>& claims) {

@@ -302,7 +302,7 @@ void add_simulate_flags(CLI::App& simulate, SimulateFlags& flags) {
       ->type_name("KEY=VALUES");
   simulate
       .add_option("--batches", flags.num_batches,
-                  "Simulate this many steps and print means (default: 1; 3 with --paper)")
+                  "Simulate this many steps and print means (default: 1; 16 with --paper)")
       ->check(CLI::Range(std::int64_t{1}, std::numeric_limits<std::int64_t>::max()))
       ->type_name("N");
 }

@@ -5,6 +5,8 @@
 #include <map>
 #include <numeric>
 
+#include "base/parallel_parts.h"
+
 namespace weft {
 namespace {
 
@@ -92,28 +94,42 @@ void add_labels(PaperFigure17& figure) {
 }  // namespace
 
 PaperFigure17 predict_figure17(const PaperRunOptions& options) {
+  struct Job {
+    std::string workload;
+    std::size_t context_idx = 0;
+    std::int64_t batch = 0;
+    std::vector<PaperTimes> times = {};  // [panels], 0 for those of another workload
+  };
   const auto panels = paper_panels();
-  PaperFigure17 figure;
-  figure.times.assign(panels.size(), std::vector<PaperTimes>(kNumContexts));
+  std::vector<Job> jobs;
   for (const std::string workload : {"github", "byted"}) {
     for (std::size_t c = 0; c < kNumContexts; ++c) {
-      for (std::int64_t batch = 0; batch < options.num_steps; ++batch) {
-        if (options.progress) {
-          options.progress(fmt::format("{} {}, step {} of {}", workload,
-                                       format_count(kPaperContexts[c].value()), batch + 1,
-                                       options.num_steps));
-        }
-        PaperStep step(options, c, workload, batch);
-        for (std::size_t p = 0; p < panels.size(); ++p) {
-          if (panels[p].workload != workload) continue;
-          const PaperTimes times = step.times_of(panels[p]);
-          PaperTimes& sum = figure.times[p][c];
-          const auto steps = static_cast<double>(options.num_steps);
-          sum.baseline_s += times.baseline_s / steps;
-          sum.naive_s += times.naive_s / steps;
-          sum.balanced_s += times.balanced_s / steps;
-        }
-      }
+      for (std::int64_t batch = 0; batch < options.num_steps; ++batch)
+        jobs.push_back({.workload = workload, .context_idx = c, .batch = batch});
+    }
+  }
+  for_each_part(options.num_threads, jobs.size(), [&](std::size_t j) {
+    Job& job = jobs[j];
+    if (options.progress) {
+      options.progress(fmt::format("{} {}, step {} of {}", job.workload,
+                                   format_count(kPaperContexts[job.context_idx].value()),
+                                   job.batch + 1, options.num_steps));
+    }
+    PaperStep step(options, job.context_idx, job.workload, job.batch);
+    job.times.resize(panels.size());
+    for (std::size_t p = 0; p < panels.size(); ++p) {
+      if (panels[p].workload == job.workload) job.times[p] = step.times_of(panels[p]);
+    }
+  });
+  PaperFigure17 figure;
+  figure.times.assign(panels.size(), std::vector<PaperTimes>(kNumContexts));
+  const auto steps = static_cast<double>(options.num_steps);
+  for (const Job& job : jobs) {
+    for (std::size_t p = 0; p < panels.size(); ++p) {
+      PaperTimes& mean = figure.times[p][job.context_idx];
+      mean.baseline_s += job.times[p].baseline_s / steps;
+      mean.naive_s += job.times[p].naive_s / steps;
+      mean.balanced_s += job.times[p].balanced_s / steps;
     }
   }
   add_labels(figure);

@@ -43,8 +43,9 @@ struct PaperErrors {
 
 struct PaperRunOptions {
   std::int64_t num_steps = 2;
+  int num_threads = 1;  // results are the same for any number
   PaperCalibration calibration;
-  std::function<void(const std::string&)> progress;  // may be empty
+  std::function<void(const std::string&)> progress;  // may be empty; called by any of the threads
 };
 
 PaperFigure17 predict_figure17(const PaperRunOptions& options);

@@ -5,7 +5,6 @@
 #include <numeric>
 #include <utility>
 
-#include "base/error.h"
 #include "plan/rank_orders.h"
 
 namespace weft {
@@ -31,14 +30,14 @@ UnevenPlacement::UnevenPlacement(const CostModel& cost, std::vector<Member> rank
       goal_(goal),
       all_layers_(cost.num_layers * (1 + cost.backward_ratio)),
       price_(std::move(prices)),
-      free_(ranks_.size(), {FreeTime{}}) {
+      times_(ranks_.size()) {
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     all_price_ += price_[r];
     premium_.push_back(goal_.premium_weight * (price_[r] - ranks_[r].speed));
     waiting_price_.push_back(price_[r] + premium_[r] / goal_.gap_weight);
   }
   std::int64_t most = 0;
-  std::int64_t least = kNever;
+  std::int64_t least = RankTimes::kNever;
   for (const Member& rank : ranks_) {
     most = std::max(most, rank.capacity);
     least = std::min(least, rank.capacity);
@@ -78,7 +77,7 @@ double UnevenPlacement::place(std::int32_t sequence_idx, Tokens tokens) {
   tokens_ = tokens;
   work_ns_ = cost_->attention_ns_per_pair * static_cast<double>(causal_work({0, tokens_.value()}));
   const std::int64_t shortest = least_time();
-  const std::vector<std::int64_t> starts = possible_starts(shortest);
+  const std::vector<std::int64_t> starts = times_.starts(ranks_, tokens_, shortest);
   // The first ones, and as many spread over all that still end by the goal.
   const auto num_early = static_cast<std::size_t>(
       std::partition_point(starts.begin(), starts.end(),
@@ -100,7 +99,7 @@ double UnevenPlacement::lateness() const {
 }
 
 void UnevenPlacement::try_start(std::int64_t start, std::int64_t shortest) {
-  find_free(start, shortest);
+  times_.find_free(start, shortest, free_now_);
   for (const PriceOrder& order : price_orders_) try_cheapest(start, order);
   for (const auto& order : speed_orders_) try_windows(start, order);
 }
@@ -119,54 +118,12 @@ std::int64_t UnevenPlacement::least_time() const {
   return static_cast<std::int64_t>(0.8 * all_layers_ * compute);
 }
 
-// Times at which ranks that hold the sequence are free for `shortest` or longer, ascending.
-std::vector<std::int64_t> UnevenPlacement::possible_starts(std::int64_t shortest) const {
-  struct Change {
-    std::int64_t time = 0;
-    std::int64_t held = 0;
-  };
-  std::vector<Change> changes;
-  for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    for (const FreeTime& free : free_[r]) {
-      if (free.end == kNever) {
-        changes.push_back({free.begin, ranks_[r].capacity});
-      } else if (free.end - free.begin >= shortest) {
-        changes.push_back({free.begin, ranks_[r].capacity});
-        changes.push_back({free.end - shortest + 1, -ranks_[r].capacity});
-      }
-    }
-  }
-  std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
-    return a.time != b.time ? a.time < b.time : a.held < b.held;
-  });
-  std::vector<std::int64_t> starts;
-  std::int64_t held = 0;
-  for (std::size_t i = 0; i < changes.size(); ++i) {
-    held += changes[i].held;
-    const bool is_last = i + 1 == changes.size() || changes[i + 1].time != changes[i].time;
-    if (is_last && changes[i].held > 0 && held >= tokens_.value())
-      starts.push_back(changes[i].time);
-  }
-  return starts;
-}
-
-void UnevenPlacement::find_free(std::int64_t start, std::int64_t shortest) {
-  free_now_.assign(ranks_.size(), {.rank = 0, .since = 0, .until = 0});
-  for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    for (const FreeTime& free : free_[r]) {
-      if (free.begin > start) break;
-      if (free.end - start < shortest) continue;
-      free_now_[r] = {static_cast<std::uint32_t>(r), free.begin, free.end};
-    }
-  }
-}
-
 void UnevenPlacement::add(const Candidate& free, std::int64_t level, Sums& sums) const {
   const std::uint32_t rank = free.rank;
   sums.held += std::min(level, ranks_[rank].capacity);
   sums.speed += ranks_[rank].speed;
   sums.price += price_[rank];
-  if (free.until != kNever) {
+  if (free.until != RankTimes::kNever) {
     sums.used_price += price_[rank] * (1 - goal_.gap_weight) - premium_[rank];
     ++sums.num_limited;
   } else {
@@ -225,7 +182,7 @@ void UnevenPlacement::try_cheapest(std::int64_t start, const PriceOrder& order) 
 
 // Neighbours in an order of ranks that all hold the same.
 void UnevenPlacement::try_windows(std::int64_t start, const std::vector<std::uint32_t>& order) {
-  collect(order, kNever, kNever);
+  collect(order, RankTimes::kNever, RankTimes::kNever);
   const auto most = static_cast<double>(ranks_.front().capacity);
   const auto tokens = static_cast<double>(tokens_.value());
   const std::size_t step = std::max<std::size_t>(1, candidates_.size() / kNumWindows);
@@ -312,14 +269,14 @@ void UnevenPlacement::try_group(std::int64_t start, const Group& group) {
   } else {
     for (std::size_t i = group.begin; i < group.end; ++i) {
       const Candidate& one = candidates_[i];
-      if (one.until == kNever)
+      if (one.until == RankTimes::kNever)
         waiting += waiting_price_[one.rank] * static_cast<double>(start - one.since);
     }
   }
   const double cost = cost_of(start, group, time, waiting);
   if (cost >= best_cost_) return;
   if (is_limited) {
-    std::int64_t until = kNever;
+    std::int64_t until = RankTimes::kNever;
     for (std::size_t i = group.begin; i < group.end; ++i)
       until = std::min(until, candidates_[i].until);
     if (static_cast<double>(until - start) < time) return;
@@ -345,50 +302,16 @@ UnevenCut UnevenPlacement::cut_over(std::vector<std::uint32_t>& ranks) const {
 
 void UnevenPlacement::commit(std::int32_t sequence_idx) {
   UnevenCut cut = cut_over(best_ranks_);
-  // The first time from the chosen one on at which all are free for as long.
-  std::int64_t start = best_start_;
-  for (bool is_moved = true; is_moved;) {
-    is_moved = false;
-    for (const std::uint32_t rank : best_ranks_) {
-      for (const FreeTime& free : free_[rank]) {
-        if (free.end - cut.time < std::max(start, free.begin)) continue;
-        if (free.begin > start) {
-          start = free.begin;
-          is_moved = true;
-        }
-        break;
-      }
-    }
-  }
+  const std::int64_t start = times_.first_common(best_ranks_, best_start_, cut.time);
   StripGroup group{
       .sequence_idx = sequence_idx, .start = start, .ranks = {}, .cut = std::move(cut.ranges)};
   for (const std::uint32_t rank : best_ranks_) {
-    take(rank, start, start + cut.time);
+    times_.take(rank, start, start + cut.time);
     const auto own = static_cast<std::int32_t>(rank);
     group.ranks.push_back({own, own + 1});
   }
   groups_.push_back(std::move(group));
-  times_.push_back(cut.time);
-}
-
-void UnevenPlacement::take(std::uint32_t rank, std::int64_t begin, std::int64_t end) {
-  std::vector<FreeTime>& free = free_[rank];
-  for (std::size_t i = 0; i < free.size(); ++i) {
-    if (free[i].begin > begin || free[i].end < end) continue;
-    const FreeTime before{free[i].begin, begin};
-    free[i].begin = end;
-    if (free[i].begin == free[i].end) {
-      if (before.begin < before.end) {
-        free[i] = before;
-      } else {
-        free.erase(free.begin() + static_cast<std::ptrdiff_t>(i));
-      }
-    } else if (before.begin < before.end) {
-      free.insert(free.begin() + static_cast<std::ptrdiff_t>(i), before);
-    }
-    return;
-  }
-  throw_internal_error("plan: rank {} is not free from {} to {} ns", rank, begin, end);
+  durations_.push_back(cut.time);
 }
 
 std::vector<StripGroup> UnevenPlacement::take_groups() {
@@ -405,7 +328,7 @@ std::vector<StripGroup> UnevenPlacement::take_groups() {
       std::int64_t& end = ends[static_cast<std::size_t>(interval.begin)];
       if (end < groups_[idx].start)
         gaps_.push_back({groups_[idx].start - end, interval.begin, place});
-      end = groups_[idx].start + times_[idx];
+      end = groups_[idx].start + durations_[idx];
     }
     sorted.push_back(std::move(groups_[idx]));
   }
@@ -414,8 +337,8 @@ std::vector<StripGroup> UnevenPlacement::take_groups() {
 
 std::vector<RankEnd> UnevenPlacement::ends() const {
   std::vector<RankEnd> ends;
-  for (std::size_t r = 0; r < free_.size(); ++r)
-    ends.push_back({free_[r].back().begin, static_cast<std::int32_t>(r)});
+  for (std::size_t r = 0; r < ranks_.size(); ++r)
+    ends.push_back({times_.end_of(r), static_cast<std::int32_t>(r)});
   return ends;
 }
 

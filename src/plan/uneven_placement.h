@@ -10,10 +10,10 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "plan/group_costs.h"
+#include "plan/rank_times.h"
 #include "plan/strip_schedule.h"
 #include "plan/uneven_group.h"
 #include "plan/whole_filler.h"
@@ -50,17 +50,7 @@ class UnevenPlacement {
   std::vector<RankEnd> ends() const;
 
  private:
-  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
-
-  struct FreeTime {
-    std::int64_t begin = 0;
-    std::int64_t end = kNever;
-  };
-  struct Candidate {
-    std::uint32_t rank = 0;
-    std::int64_t since = 0;
-    std::int64_t until = kNever;
-  };
+  using Candidate = FreeRank;
   struct Sums {  // over the first candidates
     std::int64_t held = 0;
     double speed = 0;
@@ -87,9 +77,7 @@ class UnevenPlacement {
   // Of the ranks [begin, end).
   void add_price_order(std::int64_t level, double speed_value, std::uint32_t begin,
                        std::uint32_t end);
-  std::vector<std::int64_t> possible_starts(std::int64_t shortest) const;
   void try_start(std::int64_t start, std::int64_t shortest);
-  void find_free(std::int64_t start, std::int64_t shortest);
   void add(const Candidate& free, std::int64_t level, Sums& sums) const;
   void collect(const std::vector<std::uint32_t>& order, std::int64_t level, std::int64_t enough);
   void try_cheapest(std::int64_t start, const PriceOrder& order);
@@ -104,7 +92,6 @@ class UnevenPlacement {
   std::int64_t least_time() const;
   UnevenCut cut_over(std::vector<std::uint32_t>& ranks) const;  // sorts them
   void commit(std::int32_t sequence_idx);
-  void take(std::uint32_t rank, std::int64_t begin, std::int64_t end);
 
   const CostModel* cost_;
   std::vector<Member> ranks_;
@@ -115,9 +102,9 @@ class UnevenPlacement {
   std::vector<double> price_;  // [ranks]
   double all_price_ = 0;
   double hurry_price_ = 0;
-  std::vector<double> premium_;              // [ranks]: part of the price above the speed, weighted
-  std::vector<double> waiting_price_;        // [ranks]: before the gap weight
-  std::vector<std::vector<FreeTime>> free_;  // [ranks] ascending; the last one never ends
+  std::vector<double> premium_;        // [ranks]: part of the price above the speed, weighted
+  std::vector<double> waiting_price_;  // [ranks]: before the gap weight
+  RankTimes times_;
   std::vector<PriceOrder> price_orders_;
   std::vector<std::vector<std::uint32_t>> speed_orders_;  // where all ranks hold the same
   // Of the sequence that is being placed:
@@ -133,7 +120,7 @@ class UnevenPlacement {
   std::int64_t best_start_ = 0;
   // Placed:
   std::vector<StripGroup> groups_;
-  std::vector<std::int64_t> times_;  // [groups]
+  std::vector<std::int64_t> durations_;  // [groups]
   std::vector<RankGap> gaps_;
 };
 

@@ -112,7 +112,8 @@ void print_fit(const Profile& profile) {
       cost.optimizer_ns_per_byte, 1e-6 * std::sqrt(cost.spread_ns * 1e8));
   if (profile.batches.back().degree == 1)
     fmt::print(
-        "rings are measured with one compute thread only: their further steps count as free\n");
+        "rings are measured with one compute thread only: of their further steps only what compute "
+        "does not hide of a hop is counted\n");
 }
 
 void run_rank(const ProfileArguments& arguments, const ProfileOptions& options,

@@ -28,6 +28,16 @@ double in_seconds(double share, const Timeline& timeline) {
   return share * seconds(timeline.step_time);
 }
 
+// Of the step with what spread adds, which is waiting for other ranks.
+IdleSplit split_with_spread(const MeasuredStep& step) {
+  IdleSplit split = step.timeline.split;
+  if (step.step_s() <= 0) return split;
+  for (const ShareName& share : kShareNames)
+    split.*share.member *= seconds(step.timeline.step_time) / step.step_s();
+  split.data_parallel_bubble += seconds(step.spread) / step.step_s();
+  return split;
+}
+
 struct Row {
   std::string strategy;
   double step_s = 0, micro_batches_s = 0, spread_s = 0, exposed_s = 0, reduction_s = 0,
@@ -84,8 +94,9 @@ std::vector<MeasuredStep> simulate_measured(const SimulateFlags& flags) {
       input.links.has_backward_messages = true;
       input.end = measured_step_end(request.cost, plan.num_ranks);
       input.keep_events = false;
-      steps.push_back(
-          {strategy, seconds(plan.makespan), simulate_step(input), mean_delay_by_spread(input)});
+      const Timeline typical = simulate_step(input);
+      const Nanoseconds spread = mean_delay_by_spread(input, typical.micro_batches_time);
+      steps.push_back({strategy, seconds(plan.makespan), typical, spread});
     }
   }
   return steps;
@@ -122,7 +133,8 @@ std::string measured_json(const SimulateFlags& flags, const std::vector<Measured
     one["planned_s"] = step.planned_s;
     one["micro_batches_s"] = seconds(t.micro_batches_time);
     one["spread_s"] = seconds(step.spread);
-    for (const ShareName& share : kShareNames) one[share.key] = t.split.*share.member;
+    const IdleSplit split = split_with_spread(step);
+    for (const ShareName& share : kShareNames) one[share.key] = split.*share.member;
     one["exchange_bytes"] = t.bytes.node_exchange + t.bytes.nic_exchange;
     one["reduction_bytes"] = t.bytes.node_reduction + t.bytes.nic_reduction;
     json["steps"].push_back(std::move(one));

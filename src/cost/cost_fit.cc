@@ -231,6 +231,9 @@ FitQuality fit_hop(std::span<const HopSample> samples, CostModel& cost) {
   cost.hop_fixed_ns = 1e9 * line.constant;
   std::vector<Equation> unhidden;
   for (const HopSample& hop : samples) {
+    WEFT_CHECK(hop.unhidden_s >= 0 && hop.unhidden_s <= hop.seconds,
+               "of a hop of {} s compute leaves {} s, expected 0 to all of it", hop.seconds,
+               hop.unhidden_s);
     unhidden.push_back({.terms = {static_cast<double>(hop.tokens.value()), 1},
                         .seconds = hop.unhidden_s,
                         .scale = hop.seconds});

@@ -31,7 +31,7 @@ struct MicroBatchSample {
 struct HopSample {
   Tokens tokens{};  // of K and V sent, and as many received
   double seconds = 0;
-  double unhidden_s = 0;  // of it beside compute that lasts longer
+  double unhidden_s = 0;  // of it beside compute that lasts longer, 0 to `seconds`
 };
 
 struct ReductionSample {

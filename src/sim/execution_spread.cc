@@ -30,15 +30,16 @@ double execution_factor(double spread_ns, std::int32_t execution, std::int32_t r
   if (execution == 0 || spread_ns <= 0 || typical_ns <= 0) return 1;
   const double sign = execution % 2 == 0 ? 1 : -1;
   const double relative = std::sqrt(spread_ns / typical_ns);
-  return std::max(0.0, 1 + sign * relative * deviation((execution - 1) / 2, rank, micro_batch_idx));
+  // Cut on both sides, or short micro-batches would take longer on average.
+  return 1 + std::clamp(sign * relative * deviation((execution - 1) / 2, rank, micro_batch_idx),
+                        -1.0, 1.0);
 }
 
-Nanoseconds mean_delay_by_spread(const SimulationInput& input) {
+Nanoseconds mean_delay_by_spread(const SimulationInput& input, Nanoseconds typical_time) {
   if (input.cost->spread_ns <= 0) return Nanoseconds(0);
   SimulationInput execution = input;
   execution.keep_events = false;
-  execution.execution = 0;
-  const auto typical = static_cast<double>(simulate_step(execution).micro_batches_time.value());
+  const auto typical = static_cast<double>(typical_time.value());
   const std::int32_t executions = num_executions(input.plan->num_ranks);
   double more_ns = 0;
   for (execution.execution = 1; execution.execution <= executions; ++execution.execution)

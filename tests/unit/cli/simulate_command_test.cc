@@ -364,6 +364,12 @@ TEST_F(SimulateCommandTest, AMeasuredCostAloneGivesStepsWithTheirEnd) {
   for (std::size_t i = 0; i < 2; ++i) {
     const auto& step = spread["steps"][i];
     EXPECT_GT(step["spread_s"].get<double>(), 0);
+    EXPECT_NEAR((step["reduction"].get<double>() + step["optimizer"].get<double>()) *
+                    step["step_s"].get<double>(),
+                0.01 * 2 * 7 / 8 + 0.02, 1e-6);
+    double shares = 0;
+    for (const ShareName& share : kShareNames) shares += step[share.key].get<double>();
+    EXPECT_NEAR(shares, 1, 1e-9);
     EXPECT_NEAR(step["step_s"].get<double>(),
                 json["steps"][i]["step_s"].get<double>() + step["spread_s"].get<double>(), 1e-9);
   }

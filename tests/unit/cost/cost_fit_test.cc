@@ -222,6 +222,8 @@ TEST(CostFit, WhatNoComputeHidesOfAHopIsPaidInEachStepOfARing) {
   fit_hop(hops, cost);
   EXPECT_NEAR(cost.ring_step_ns_per_token, 5 + 15, 1e-6)
       << "a link that compute hides adds nothing";
+  hops[1].unhidden_s = 1.01 * hops[1].seconds;
+  EXPECT_THROW(fit_hop(hops, cost), InternalError);
 }
 
 }  // namespace

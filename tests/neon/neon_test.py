@@ -12,9 +12,9 @@ import tempfile
 COMPILER, EMULATOR = "aarch64-linux-gnu-g++", "qemu-aarch64-static"
 SKIPPED = 77
 SOURCES = ("tests/neon/kernel_check.cc", "src/attention/attention_kernel.cc", "src/attention/blocked_kernel.cc",
-           "src/attention/reference_kernel.cc", "src/attention/work_team.cc", "src/attention/simd/backward_lanes.cc",
-           "src/attention/simd/dot_rows.cc", "src/attention/simd/forward_lanes.cc", "src/model/softmax_rows.cc",
-           "src/base/error.cc")
+           "src/attention/reference_kernel.cc", "src/attention/task_chains.cc", "src/attention/work_team.cc",
+           "src/attention/simd/backward_lanes.cc", "src/attention/simd/dot_rows.cc", "src/attention/simd/forward_lanes.cc",
+           "src/model/softmax_rows.cc", "src/base/error.cc")
 # Headers alone of the libraries: those of Debian are for this processor. One level instead of dispatch at run time needs none of
 # Highway's. NEON, to Highway, is with the AES instructions.
 OPTIONS = ("-std=c++20", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-pthread", "-march=armv8-a+crypto",

@@ -1,26 +1,15 @@
 #include "train/profile.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "base/error.h"
 #include "comm/collectives.h"
 #include "optim/gradient_reduction.h"
 #include "train/timed_hops.h"
+#include "train/timed_runs.h"
 
 namespace weft {
 namespace {
-
-// Median seconds of `run`, by the rank's clock.
-double time_runs(Communicator& comm, int num_runs, const std::function<void(int)>& run) {
-  std::vector<double> seconds;
-  for (int i = 0; i < num_runs; ++i) {
-    const auto start = comm.now();
-    run(i);
-    seconds.push_back(std::chrono::duration<double>(comm.now() - start).count());
-  }
-  return median(std::move(seconds));
-}
 
 // All ranks sum buffers of up to the model's size; a rank sends 2 (N - 1) / N of it.
 std::vector<ReductionSample> time_reductions(const ProfileOptions& options, Communicator& comm) {
@@ -29,7 +18,7 @@ std::vector<ReductionSample> time_reductions(const ProfileOptions& options, Comm
   std::vector<ReductionSample> reductions;
   for (std::int64_t size = most; size >= 1024 && reductions.size() < 4; size /= 8) {
     const at::Tensor flat = at::zeros({size}, options.model.dtype);
-    const double seconds = time_runs(comm, kRuns + 1, [&](int i) {
+    const double seconds = median_seconds_of(comm, kRuns + 1, [&](int i) {
       barrier(comm, {.operation = "profile reduction", .hop = i});
       all_reduce_gradients(comm, flat, options.bucket_bytes, 0);
     });

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
-#include <functional>
 #include <span>
 
 #include "comm/collectives.h"
-#include "train/timed_model.h"
+#include "train/timed_runs.h"
 
 namespace weft {
 namespace {
@@ -22,13 +20,8 @@ class SpareWork {
   // Turns that take about so long.
   std::int64_t turns_of(const Communicator& comm, double seconds) {
     constexpr std::int64_t kTrial = 2000;
-    std::vector<double> trials_s;
-    for (int i = 0; i < 5; ++i) {
-      const auto start = comm.now();
-      run(kTrial);
-      trials_s.push_back(std::chrono::duration<double>(comm.now() - start).count());
-    }
-    return std::llround(std::ceil(kTrial * seconds / median(std::move(trials_s))));
+    const double trial_s = median_seconds_of(comm, 5, [this](int) { run(kTrial); });
+    return std::llround(std::ceil(kTrial * seconds / trial_s));
   }
   void run(std::int64_t num_turns) {
     for (std::int64_t turn = 0; turn < num_turns; ++turn) {
@@ -90,11 +83,10 @@ class Hop {
 
  private:
   // Seconds of `work`, which both ranks begin together.
-  double time(const std::function<void()>& work, int run) {
+  template <class Work>
+  double time(const Work& work, int run) {
     post({}, {}, run).wait();
-    const auto start = comm_.now();
-    work();
-    return std::chrono::duration<double>(comm_.now() - start).count();
+    return seconds_of(comm_, work);
   }
   // The larger of both ranks' values.
   std::int64_t larger(std::int64_t own) {

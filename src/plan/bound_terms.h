@@ -39,6 +39,8 @@ class BoundTerms {
   std::int32_t num_ranks() const { return num_ranks_; }  // those that are not dead
   Tokens largest_capacity() const { return Tokens(held_[1]); }
   Tokens all_capacity() const { return Tokens(held_.back()); }
+  bool are_even() const { return is_even_; }  // in memory
+  bool are_alike() const { return is_even_ && slowest_[1] == fastest_[1]; }
   double all_speed() const { return fastest_.back(); }
   double slowest(std::int32_t d) const { return slowest_[static_cast<std::size_t>(d)]; }
   double fastest(std::int32_t d) const { return fastest_[static_cast<std::size_t>(d)]; }

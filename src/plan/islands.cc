@@ -11,8 +11,9 @@ constexpr std::int32_t kIslandRanks = 2048;
 constexpr std::int32_t kIslandDegrees = 8;  // an island is this many times wider than any group
 
 std::vector<StripInput> cut_cluster(const PlanRequest& request, const StepPlan& plan,
-                                    std::int32_t largest_degree) {
-  const std::int32_t num_ranks = plan.num_ranks;
+                                    std::int32_t largest_degree, std::int32_t num_ranks) {
+  const std::int32_t num_odd = plan.num_ranks - num_ranks;
+  std::int32_t first_odd = num_ranks;
   const std::int32_t node = request.cluster.ranks_per_node;
   const std::int64_t width = std::max<std::int64_t>(
       {kIslandRanks, std::int64_t{kIslandDegrees} * largest_degree, 2 * std::int64_t{node}});
@@ -28,6 +29,12 @@ std::vector<StripInput> cut_cluster(const PlanRequest& request, const StepPlan& 
     island.num_ranks = end - first;
     island.ranks_per_node = node;
     first = end;
+    if (num_odd == 0) continue;
+    island.first_odd = first_odd;
+    first_odd = num_ranks + static_cast<std::int32_t>(std::int64_t{num_odd} * (i + 1) / count);
+    island.num_odd = first_odd - island.first_odd;
+    for (std::int32_t rank = island.first_odd; rank < first_odd; ++rank)
+      island.odd_width += request.cluster.speed_of(Rank(rank)) / request.cluster.speed_of(Rank(0));
   }
   return islands;
 }
@@ -36,7 +43,7 @@ std::vector<StripInput> cut_cluster(const PlanRequest& request, const StepPlan& 
 class Dealer {
  public:
   explicit Dealer(std::vector<StripInput>& islands) : islands_(islands), loads_(islands.size()) {
-    for (const StripInput& island : islands) num_ranks_ += island.num_ranks;
+    for (const StripInput& island : islands) width_ += island.width();
   }
 
   // To the island with the least.
@@ -44,7 +51,7 @@ class Dealer {
     const auto least = std::min_element(loads_.begin(), loads_.end());
     const auto i = static_cast<std::size_t>(least - loads_.begin());
     const double area = static_cast<double>(task.degree) * static_cast<double>(task.duration);
-    *least += area / islands_[i].num_ranks;
+    *least += area / islands_[i].width();
     islands_[i].tasks.push_back(task);
   }
 
@@ -53,8 +60,8 @@ class Dealer {
     std::int32_t left = run.count;
     shares_.clear();
     for (const StripInput& island : islands_) {
-      shares_.push_back(
-          static_cast<std::int32_t>(std::int64_t{run.count} * island.num_ranks / num_ranks_));
+      const auto share = static_cast<std::int32_t>(run.count * island.width() / width_);
+      shares_.push_back(std::min(share, left));  // widths need not be whole
       left -= shares_.back();
     }
     order_.resize(islands_.size());
@@ -68,14 +75,14 @@ class Dealer {
       if (shares_[i] == 0) continue;
       islands_[i].whole.push_back({.first = run.first, .count = shares_[i]});
       run.first += shares_[i];
-      loads_[i] += ns * shares_[i] / islands_[i].num_ranks;
+      loads_[i] += ns * shares_[i] / islands_[i].width();
     }
   }
 
  private:
   std::vector<StripInput>& islands_;
   std::vector<double> loads_;  // [islands]: ns a rank
-  std::int64_t num_ranks_ = 0;
+  double width_ = 0;
   std::vector<std::int32_t> shares_;  // [islands] of the run
   std::vector<std::size_t> order_;    // [islands]
 };
@@ -83,10 +90,11 @@ class Dealer {
 }  // namespace
 
 std::vector<StripInput> deal_to_islands(const PlanRequest& request, const StepPlan& plan,
-                                        std::vector<GangTask> tasks, std::size_t first_whole) {
+                                        std::vector<GangTask> tasks, std::size_t first_whole,
+                                        std::int32_t num_like) {
   std::int32_t largest_degree = 1;
   for (const GangTask& task : tasks) largest_degree = std::max(largest_degree, task.degree);
-  std::vector<StripInput> islands = cut_cluster(request, plan, largest_degree);
+  std::vector<StripInput> islands = cut_cluster(request, plan, largest_degree, num_like);
   if (islands.size() == 1) {
     islands[0].tasks = std::move(tasks);
     islands[0].whole = whole_runs(plan.sequences, first_whole);

@@ -43,8 +43,8 @@ class Bounds {
     if (is_one_by_one)
       bound.crowded = crowded(std::max({bound.work, bound.longest, bound.in_turn}));
     bound.spread = spread(std::max({bound.work, bound.longest, bound.in_turn, bound.crowded}));
-    if (!cluster_.memory.empty()) bound.memory = memory();
-    if (is_one_by_one && !cluster_.is_uniform())
+    if (!terms_.are_even()) bound.memory = memory();
+    if (is_one_by_one && !terms_.are_alike())
       bound.priced = safe(priced_bound_ns(sequences_, cost_, cluster_, capacity_));
     return bound;
   }

@@ -8,6 +8,7 @@
 #include "base/suggest.h"
 #include "plan/evaluate.h"
 #include "plan/group_costs.h"
+#include "plan/like_ranks.h"
 #include "plan/lower_bound.h"
 #include "plan/offload.h"
 #include "plan/sequence_check.h"
@@ -158,19 +159,6 @@ void level_memory(const StepPlan& plan, PlanRequest& request) {
                   plan.strategy, request.options.capacity, needed, cluster.num_ranks);
 }
 
-// Gives the ranks of a plan for the live ranks their places among all.
-void place_live_ranks(const std::vector<std::int32_t>& live, std::int32_t num_ranks,
-                      StepPlan& plan) {
-  std::vector<std::vector<MicroBatch>> ranks(static_cast<std::size_t>(num_ranks));
-  for (std::size_t i = 0; i < live.size(); ++i)
-    ranks[static_cast<std::size_t>(live[i])] = std::move(plan.ranks[i]);
-  for (Group& group : plan.groups) {
-    for (Rank& rank : group.ranks) rank = Rank(live[static_cast<std::size_t>(rank.value())]);
-  }
-  plan.ranks = std::move(ranks);
-  plan.num_ranks = num_ranks;
-}
-
 }  // namespace
 
 std::span<const std::string> strategy_names() {
@@ -208,7 +196,7 @@ StepPlan make_plan(const PlanRequest& request) {
   plan.num_ranks = own.cluster.num_ranks;
   if (!strategy.knows_memory) level_memory(plan, own);
   strategy.fill(own, plan);
-  if (!live.empty()) place_live_ranks(live, request.cluster.num_ranks, plan);
+  if (!live.empty()) rename_ranks(live, request.cluster.num_ranks, plan);
   if (!request.cluster.memory.empty()) {
     for (std::int32_t r = 0; r < plan.num_ranks; ++r)
       plan.rank_capacity.push_back(request.cluster.capacity_of(Rank(r), plan.capacity));

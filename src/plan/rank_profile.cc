@@ -50,9 +50,9 @@ void RankProfile::take(std::int64_t start, std::int64_t duration, std::int32_t d
 
 std::int64_t RankProfile::last_end() const { return segments_.back().start; }
 
-std::int64_t RankProfile::level_of(double area) const {
-  for (std::size_t i = first_free_; i < segments_.size(); ++i) {
-    const auto free = static_cast<double>(segments_[i].free);
+std::int64_t RankProfile::level_of(double area, double more) const {
+  for (std::size_t i = more > 0 ? 0 : first_free_; i < segments_.size(); ++i) {
+    const double free = segments_[i].free + more;
     if (free == 0) continue;
     if (i + 1 < segments_.size()) {
       const double held = free * static_cast<double>(segments_[i + 1].start - segments_[i].start);

@@ -24,8 +24,9 @@ class RankProfile {
 
   // End of the last group; 0 without one.
   std::int64_t last_end() const;
-  // Least time below which the free ranks add up to `area` rank-nanoseconds.
-  std::int64_t level_of(double area) const;
+  // Least time below which the free ranks, and `more` that are always free, add up to `area`
+  // rank-nanoseconds.
+  std::int64_t level_of(double area, double more = 0) const;
 
  private:
   struct Segment {

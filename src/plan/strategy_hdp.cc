@@ -19,6 +19,8 @@ namespace {
 // balancing greedily (algorithm2) is sometimes better than groups that each have a slot; all are
 // plans of this plan space, so they are candidates.
 constexpr std::size_t kFewSequences = 1000;
+// Of the bound: a plan of ranks that are mostly alike is good enough then.
+constexpr double kNearEnough = 1.01;
 
 void append_schedule(const GangSchedule& schedule, StepPlan& plan) {
   PlanBuilder builder(plan);
@@ -42,6 +44,20 @@ void append_schedule(const GangSchedule& schedule, StepPlan& plan) {
     builder.add_shared(schedule.groups[g].sequence_idx, schedule.groups[g].ranks);
   }
   append_packs_before(kAfterAllGroups);
+}
+
+// Ranks that are not all alike: taken as like ones and a few odd ones, and where that falls short
+// one by one.
+void plan_hdp_unlike(const PlanRequest& request, StepPlan& plan) {
+  const StepPlan header = plan;
+  if (!plan_hdp_mostly_like(request, plan)) return plan_hdp_uneven(request, plan);
+  const Nanoseconds makespan = evaluate(plan, request.cost, request.cluster).makespan;
+  if (static_cast<double>(makespan.value()) <=
+      kNearEnough * static_cast<double>(header.lower_bound.value()))
+    return;
+  StepPlan other = header;
+  plan_hdp_uneven(request, other);
+  if (evaluate(other, request.cost, request.cluster).makespan < makespan) plan = std::move(other);
 }
 
 struct Candidate {
@@ -70,7 +86,7 @@ std::vector<Candidate> rivals(const PlanRequest& request, const StepPlan& header
   if (request.cluster.is_uniform()) {
     add(plan_hdp_many, Tokens(0));
   } else {
-    add(plan_hdp_uneven, Tokens(0));
+    add(plan_hdp_unlike, Tokens(0));
   }
   return found;
 }
@@ -91,7 +107,7 @@ void plan_hdp(const PlanRequest& request, StepPlan& plan) {
     return plan_hdp_many(request, plan);
   const bool is_uniform = request.cluster.is_uniform();
   if (!is_uniform && (plan.sequences.size() > kFewSequences || !request.cluster.memory.empty()))
-    return plan_hdp_uneven(request, plan);
+    return plan_hdp_unlike(request, plan);
   const StepPlan header = plan;
   plan.ranks.resize(static_cast<std::size_t>(plan.num_ranks));
   if (plan.sequences.empty()) return;

@@ -1,5 +1,5 @@
-// Strategy "hdp" for ranks that are all alike and steps of many sequences: every sequence above the
-// capacity on the fewest ranks that hold it, everything else whole.
+// Strategy "hdp" for ranks that are all alike, or nearly all, and steps of many sequences: every
+// sequence above the capacity on the fewest like ranks that hold it, everything else whole.
 #include <algorithm>
 #include <limits>
 #include <vector>
@@ -43,7 +43,8 @@ std::vector<GangTask> tasks_of(const PlanRequest& request, const GroupCosts& cos
 // The tasks with more ranks where one alone takes longer than the step need take; empty when none
 // does.
 std::vector<GangTask> shorter_tasks(const PlanRequest& request, const GroupCosts& costs,
-                                    const StepPlan& plan, std::vector<GangTask> tasks) {
+                                    const StepPlan& plan, std::int32_t num_like,
+                                    std::vector<GangTask> tasks) {
   const double speed = request.cluster.speed_of(Rank(0));
   const Nanoseconds limit(static_cast<std::int64_t>(static_cast<double>(plan.lower_bound.value()) *
                                                     kNearEnough * speed));
@@ -52,8 +53,7 @@ std::vector<GangTask> shorter_tasks(const PlanRequest& request, const GroupCosts
     if (task.duration <= limit.value()) break;
     const auto i = static_cast<std::size_t>(task.sequence_idx);
     const Tokens tokens = plan.sequences[i].tokens;
-    const auto most =
-        static_cast<std::int32_t>(std::min<std::int64_t>(plan.num_ranks, tokens.value()));
+    const auto most = static_cast<std::int32_t>(std::min<std::int64_t>(num_like, tokens.value()));
     const std::int32_t degree = degree_within(costs, tokens, task.degree,
                                               std::min(most, kMostWidening * task.degree), limit);
     if (degree == task.degree) continue;
@@ -75,10 +75,10 @@ struct Candidate {
   std::int64_t makespan = 0;
 };
 
-Candidate schedule_all(const PlanRequest& request, const StepPlan& plan,
+Candidate schedule_all(const PlanRequest& request, const StepPlan& plan, std::int32_t num_like,
                        const std::vector<GangTask>& tasks) {
   Candidate candidate;
-  candidate.islands = deal_to_islands(request, plan, tasks, tasks.size());
+  candidate.islands = deal_to_islands(request, plan, tasks, tasks.size(), num_like);
   candidate.schedules.resize(candidate.islands.size());
   for_each_part(request.options.num_threads, candidate.islands.size(), [&](std::size_t i) {
     schedule_strip(candidate.islands[i], request.cost, request.cluster, plan.capacity,
@@ -92,13 +92,17 @@ Candidate schedule_all(const PlanRequest& request, const StepPlan& plan,
 }  // namespace
 
 void plan_hdp_many(const PlanRequest& request, StepPlan& plan) {
+  plan_hdp_like(request, plan.num_ranks, plan);
+}
+
+void plan_hdp_like(const PlanRequest& request, std::int32_t num_like, StepPlan& plan) {
   const GroupCosts costs(request.cost, request.cluster);
   const std::vector<GangTask> tasks = tasks_of(request, costs, plan);
-  const std::vector<GangTask> shorter = shorter_tasks(request, costs, plan, tasks);
-  Candidate best = schedule_all(request, plan, shorter.empty() ? tasks : shorter);
+  const std::vector<GangTask> shorter = shorter_tasks(request, costs, plan, num_like, tasks);
+  Candidate best = schedule_all(request, plan, num_like, shorter.empty() ? tasks : shorter);
   // Without more ranks the longest task alone ends no earlier than this.
   if (!shorter.empty() && best.makespan > tasks.front().duration) {
-    Candidate other = schedule_all(request, plan, tasks);
+    Candidate other = schedule_all(request, plan, num_like, tasks);
     if (other.makespan <= best.makespan) best = std::move(other);
   }
   StripAssembly(plan).append(best.islands, best.schedules, request.options.num_threads);

@@ -114,7 +114,8 @@ class OffloadSearch {
     StepPlan plan = header_;
     StripAssembly assembly(plan);
     StripSchedule schedule;
-    for (const StripInput& island : deal_to_islands(request_, header_, tasks, tasks.size())) {
+    for (const StripInput& island :
+         deal_to_islands(request_, header_, tasks, tasks.size(), header_.num_ranks)) {
       schedule_strip(island, request_.cost, request_.cluster, header_.capacity, goal, schedule);
       assembly.append(island, schedule);
     }

@@ -155,6 +155,7 @@ void plan_hdp_uneven(const PlanRequest& request, StepPlan& plan) {
   input.sequences = plan.sequences;
   input.num_ranks = plan.num_ranks;
   input.whole = whole_runs(plan.sequences, num_shared);
+  input.is_uneven = true;
   StripSchedule best;
   // The time of a trial grows with the square of the ranks.
   const std::span<const Trial> trials =

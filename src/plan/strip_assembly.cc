@@ -67,13 +67,13 @@ class StripPart {
 void StripPart::write(const StripInput& input, const StripSchedule& schedule) {
   number_slots(input, schedule);
   add_groups(input, schedule);
-  for (std::int32_t r = 0; r < input.num_ranks; ++r) {
+  for (std::int32_t r = 0; r < input.num_all(); ++r) {
     const auto at = static_cast<std::size_t>(r);
     std::size_t pack = pack_first_[at];
     std::size_t member = member_first_[at];
     const std::size_t pack_end = pack_first_[at + 1];
     const std::size_t member_end = member_first_[at + 1];
-    const std::int32_t rank = input.first_rank + r;
+    const std::int32_t rank = input.rank_at(r);
     plan_.ranks[static_cast<std::size_t>(rank)].reserve(pack_end - pack + member_end - member);
     while (pack < pack_end || member < member_end) {
       if (pack < pack_end &&
@@ -93,11 +93,11 @@ void StripPart::number_slots(const StripInput& input, const StripSchedule& sched
     return std::min(static_cast<std::size_t>(schedule.packs[pack].before_group), num_groups);
   };
   const auto rank_of = [&](std::uint32_t pack) {
-    return static_cast<std::size_t>(schedule.packs[pack].rank - input.first_rank);
+    return static_cast<std::size_t>(input.place_of(schedule.packs[pack].rank));
   };
   const auto num_packs = static_cast<std::uint32_t>(schedule.packs.size());
   bucket_first_.assign(num_groups + 2, 0);
-  pack_first_.assign(static_cast<std::size_t>(input.num_ranks) + 1, 0);
+  pack_first_.assign(static_cast<std::size_t>(input.num_all()) + 1, 0);
   for (std::uint32_t pack = 0; pack < num_packs; ++pack) {
     ++bucket_first_[bucket(pack) + 1];
     ++pack_first_[rank_of(pack) + 1];
@@ -124,7 +124,7 @@ void StripPart::number_slots(const StripInput& input, const StripSchedule& sched
 }
 
 void StripPart::add_groups(const StripInput& input, const StripSchedule& schedule) {
-  member_first_.assign(static_cast<std::size_t>(input.num_ranks) + 1, 0);
+  member_first_.assign(static_cast<std::size_t>(input.num_all()) + 1, 0);
   cuts_.clear();
   for (std::size_t g = 0; g < schedule.groups.size(); ++g) {
     const StripGroup& placed = schedule.groups[g];

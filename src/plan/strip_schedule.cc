@@ -69,7 +69,7 @@ class StripScheduler {
     for (const GangTask& task : large) {
       profile.take(profile.earliest_start(task.degree, task.duration), task.duration, task.degree);
     }
-    return std::max(profile.last_end(), profile.level_of(liquid));
+    return std::max(profile.last_end(), profile.level_of(liquid, input_.odd_width));
   }
 
   // Orders the large tasks so that they leave room for the rest below the goal.
@@ -218,6 +218,7 @@ class StripScheduler {
   }
 
   void fill_whole() {
+    for (std::int32_t i = 0; i < input_.num_odd; ++i) ends_.push_back({0, input_.first_odd + i});
     std::stable_sort(gaps_.begin(), gaps_.end(),
                      [](const RankGap& a, const RankGap& b) { return a.length > b.length; });
     for (const RankGap& gap : gaps_) filler_.fill_gap(gap);

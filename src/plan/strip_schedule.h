@@ -1,5 +1,5 @@
-// StripScheduler: groups of fixed degrees and whole sequences on ranks that are all alike (the fast
-// core of strategy "hdp").
+// StripScheduler: groups of fixed degrees and whole sequences on ranks that are all alike, but for
+// a few that get whole sequences alone (the fast core of strategy "hdp").
 //
 // Groups are first placed in time alone (RankProfile), each as early as its D ranks are free, also
 // in front of groups placed before; then ranks are given out in order of start, those that became
@@ -85,6 +85,22 @@ struct StripInput {
   std::int32_t first_rank = 0;
   std::int32_t num_ranks = 1;
   std::int32_t ranks_per_node = 1;
+  // Ranks of other speeds or memories, for whole sequences alone (like_ranks.h).
+  std::int32_t first_odd = 0;
+  std::int32_t num_odd = 0;
+  double odd_width = 0;    // of like ranks as fast as these are together
+  bool is_uneven = false;  // no rank need be like another
+
+  std::int32_t num_all() const { return num_ranks + num_odd; }
+  double width() const { return num_ranks + odd_width; }
+  // Places 0 to num_all() - 1: the like ranks, then the odd ones.
+  std::int32_t place_of(std::int32_t rank) const {
+    return rank < first_rank + num_ranks && rank >= first_rank ? rank - first_rank
+                                                               : num_ranks + rank - first_odd;
+  }
+  std::int32_t rank_at(std::int32_t place) const {
+    return place < num_ranks ? first_rank + place : first_odd + place - num_ranks;
+  }
 };
 
 // By duration; equal ones stay in order.
@@ -93,8 +109,8 @@ void sort_longest_first(std::vector<GangTask>& tasks);
 // The runs of sequences[first..].
 std::vector<WholeRun> whole_runs(std::span<const SequenceSpec> sequences, std::size_t first);
 
-// REQUIRES: cluster.is_uniform(). Ranks are [first_rank, first_rank + num_ranks). `goal`: a
-// makespan that is good enough to stop searching at. What `result` held is lost, its memory used.
+// REQUIRES: the ranks [first_rank, first_rank + num_ranks) are alike. `goal`: a makespan that is
+// good enough to stop searching at. What `result` held is lost, its memory used.
 void schedule_strip(const StripInput& input, const CostModel& cost, const ClusterSpec& cluster,
                     Tokens capacity, std::int64_t goal, StripSchedule& result);
 

@@ -190,14 +190,14 @@ void WholeFiller::raise(double area, std::int64_t margin, std::vector<RankEnd>& 
 void WholeFiller::level(std::vector<RankEnd> ends) {
   std::stable_sort(ends.begin(), ends.end(),
                    [](const RankEnd& a, const RankEnd& b) { return a.end < b.end; });
-  const double mean_ns = static_cast<double>(pool_.left_ns()) / input_.num_ranks;
+  const double mean_ns = static_cast<double>(pool_.left_ns()) / input_.width();
   std::vector<std::int32_t> packs(ends.size(), -1);
   double area = left_area();
-  if (cluster_.is_uniform() && pool_.num_left() < kManyToRaise * ends.size())
+  if (!input_.is_uneven && pool_.num_left() < kManyToRaise * ends.size())
     return deal_out(std::move(ends), std::move(packs));
   for (const double share : kLevellingShares) {
     raise(area, static_cast<std::int64_t>(share * mean_ns), ends, packs);
-    if (!cluster_.is_uniform() || pool_.num_left() < kManyLeft * ends.size()) break;
+    if (input_.is_uneven || pool_.num_left() < kManyLeft * ends.size()) break;
     // Open packs may hold what is left: a level too high would leave nothing for the last ranks.
     area = static_cast<double>(pool_.left_ns());
   }

@@ -55,7 +55,8 @@ TEST(Islands, EachSequenceGoesToOneIslandAndAllHaveLikeTimeARank) {
     const PlanRequest request = request_of("hdp", drawn, num_ranks, 8192);
     const StepPlan plan = header_of(request);
     const std::size_t first_whole = 3;
-    const std::vector<StripInput> islands = deal_to_islands(request, plan, {}, first_whole);
+    const std::vector<StripInput> islands =
+        deal_to_islands(request, plan, {}, first_whole, num_ranks);
     EXPECT_EQ(islands.size(), static_cast<std::size_t>(num_ranks / 2048));
     std::vector<int> held(plan.sequences.size());
     std::fill_n(held.begin(), first_whole, 1);
@@ -83,7 +84,7 @@ TEST(Islands, FewerSequencesThanIslandsAreDealtOneEach) {
   const PlanRequest request = request_of("hdp", sequences_of({50, 50, 50}), 10'240, 8192);
   const StepPlan plan = header_of(request);
   std::size_t with_one = 0;
-  for (const StripInput& island : deal_to_islands(request, plan, {}, 0)) {
+  for (const StripInput& island : deal_to_islands(request, plan, {}, 0, 10'240)) {
     ASSERT_LE(island.whole.size(), 1u);
     if (island.whole.empty()) continue;
     EXPECT_EQ(island.whole[0].count, 1);

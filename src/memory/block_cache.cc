@@ -34,6 +34,17 @@ std::uintptr_t map_memory(std::size_t size) {
   return aligned;
 }
 
+// Fresh pages of the stretch, without a trap for each. False: this system cannot (before Linux
+// 5.14), or has no room.
+bool touch(std::uintptr_t begin, std::size_t size) {
+#ifdef MADV_POPULATE_WRITE
+  return ::madvise(reinterpret_cast<void*>(begin), size, MADV_POPULATE_WRITE) == 0;
+#else
+  static_cast<void>(begin);
+  return size == 0;
+#endif
+}
+
 }  // namespace
 
 BlockCache::~BlockCache() { drop_until(0); }
@@ -60,6 +71,32 @@ void BlockCache::give_back(MemoryBlock block) {
 void BlockCache::set_limit(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   limit_bytes_ = bytes > 0 ? bytes : std::numeric_limits<std::size_t>::max();
+}
+
+// The piece that is being touched counts as lent, so that no other thread maps beyond the limits.
+void BlockCache::reserve(std::size_t bytes) {
+  constexpr std::size_t kAtATime = 16 * kHugePage;
+  std::unique_lock lock(mutex_);
+  reserved_bytes_ = std::max(reserved_bytes_, std::min(bytes, limit_bytes_));
+  while (const std::size_t missing = missing_for(bytes)) {
+    const std::size_t size = std::min(missing, kAtATime);
+    lent_bytes_ += size;
+    lock.unlock();
+    const Address begin = map_memory(size);
+    const bool touched = begin != 0 && touch(begin, size);
+    if (begin != 0 && !touched) unmap(begin, size);
+    lock.lock();
+    lent_bytes_ -= size;
+    if (!touched) return;
+    keep(begin, {size, num_given_back_});
+  }
+}
+
+// In whole huge pages.
+std::size_t BlockCache::missing_for(std::size_t bytes) const {
+  const std::size_t held = lent_bytes_ + kept_bytes_;
+  const std::size_t aim = std::min(bytes, limit_bytes_);
+  return aim > held ? (aim - held) / kHugePage * kHugePage : 0;
 }
 
 // Joins the piece with those that it touches.
@@ -103,7 +140,8 @@ BlockCache::Address BlockCache::take_kept(std::size_t size) {
 // Maps `size` bytes, or up to the end of their last huge page; what is more is kept.
 BlockCache::Address BlockCache::map_more(std::size_t size) {
   const std::size_t most_lent = std::max(most_lent_bytes_, lent_bytes_ + size);
-  const std::size_t limit = std::min(most_lent + most_lent / 8, limit_bytes_);
+  const std::size_t limit =
+      std::min(std::max(most_lent + most_lent / 8, reserved_bytes_), limit_bytes_);
   const std::size_t room = limit > lent_bytes_ + size ? limit - lent_bytes_ - size : 0;
   drop_until(room);
   const std::size_t whole = round_up_to(size, kHugePage);

@@ -4,10 +4,10 @@
 // makes tensors of ever other sizes, because its micro-batches differ. Memory that is given back
 // therefore stays mapped, neighbours grow together again, and a request gets the front of the
 // smallest kept piece that holds it; only when none does is memory mapped. Kept and lent memory
-// together never exceeds what was lent at most by more than an eighth, nor a limit that was set
-// while the lent alone fits into it: before more is mapped, what was kept longest goes back to the
-// system. Memory is mapped in huge pages (2 MiB) where the limits leave room for them, and the
-// system is asked to use them.
+// together never exceeds what was reserved, or what was lent at most by more than an eighth, nor a
+// limit that was set while the lent alone fits into it: before more is mapped, what was kept
+// longest goes back to the system. Memory is mapped in huge pages (2 MiB) where the limits leave
+// room for them, and the system is asked to use them.
 #pragma once
 
 #include <cstddef>
@@ -41,6 +41,10 @@ class BlockCache {
   void give_back(MemoryBlock block);
   // Of kept and lent blocks together, from the next call on; 0: none.
   void set_limit(std::size_t bytes);
+  // Brings kept and lent memory together up to so many bytes that have been touched, as far as the
+  // limit allows; on a thread that has time, so that those who take blocks find no fresh page. Any
+  // call may leave it as it is, none makes it less.
+  void reserve(std::size_t bytes);
 
   std::size_t lent_bytes() const;
   std::size_t kept_bytes() const;
@@ -57,6 +61,7 @@ class BlockCache {
   KeptPieces::iterator remove(KeptPieces::iterator piece);
   Address take_kept(std::size_t size);
   Address map_more(std::size_t size);
+  std::size_t missing_for(std::size_t bytes) const;
   std::size_t drop_oldest(std::size_t most);
   void drop_until(std::size_t kept_bytes);
 
@@ -65,6 +70,7 @@ class BlockCache {
   std::set<std::pair<std::size_t, Address>> by_size_;  // the same pieces
   std::size_t lent_bytes_ = 0;
   std::size_t most_lent_bytes_ = 0;
+  std::size_t reserved_bytes_ = 0;
   std::size_t limit_bytes_ = std::numeric_limits<std::size_t>::max();
   std::size_t kept_bytes_ = 0;
   std::uint64_t num_given_back_ = 0;

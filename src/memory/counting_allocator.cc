@@ -133,4 +133,12 @@ void limit_large_blocks(Bytes bytes) {
   large_blocks().set_limit(static_cast<std::size_t>(bytes.value()));
 }
 
+void reserve_large_blocks(Bytes bytes) {
+  large_blocks().reserve(static_cast<std::size_t>(bytes.value()));
+}
+
+bool is_large_block(Bytes bytes) {
+  return bytes.value() >= static_cast<std::int64_t>(BlockCache::kSmallestBlock);
+}
+
 }  // namespace weft

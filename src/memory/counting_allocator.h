@@ -65,4 +65,11 @@ void install_counting_allocator();
 // fit into it (block_cache.h); 0: no limit.
 void limit_large_blocks(Bytes bytes);
 
+// Fetches memory for large blocks ahead of those who will take it, until there are so many bytes in
+// use and kept, within the limit.
+void reserve_large_blocks(Bytes bytes);
+
+// Whether a tensor of so many bytes is a large block.
+bool is_large_block(Bytes bytes);
+
 }  // namespace weft

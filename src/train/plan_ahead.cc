@@ -1,12 +1,28 @@
 #include "train/plan_ahead.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
+#include "memory/counting_allocator.h"
 #include "plan/plan_codec.h"
 #include "plan/plan_slice.h"
 
 namespace weft {
+namespace {
+
+// Of the rank's largest micro-batch whose rows are large blocks; 0: its tensors are small, and the
+// C library's.
+Bytes large_blocks_of(const MemoryShape& shape, const PlanSlice& slice) {
+  Bytes largest;
+  for (const MicroBatchSize& size : micro_batch_sizes(slice)) {
+    if (is_large_block(Bytes(size.tokens * shape.layer.hidden_size * shape.element_bytes)))
+      largest = std::max(largest, predict_peak(shape, size).tensors());
+  }
+  return largest;
+}
+
+}  // namespace
 
 PreparedStep prepare_step(FedPlan fed, const PlanAheadOptions& options) {
   const StepPlan& plan = fed.plan;
@@ -17,6 +33,8 @@ PreparedStep prepare_step(FedPlan fed, const PlanAheadOptions& options) {
     const PlanSlice slice = slice_plan(plan, prepared.hash, Rank(r));
     const MemoryParts memory = check_budget(options.memory, slice);
     if (r == 0 || memory.total() > prepared.memory.total()) prepared.memory = memory;
+    if (r < options.ranks_here)
+      prepared.large_blocks += large_blocks_of(options.memory.shape, slice);
     prepared.slices.push_back(encode_slice(slice));
   }
   prepared.fed = std::move(fed);
@@ -50,6 +68,7 @@ void PlanAhead::run() {
     std::exception_ptr error;
     try {
       prepared = prepare_step(feed_.next(), options_);
+      if (options_.reserve) options_.reserve(prepared.large_blocks);
     } catch (...) {
       error = std::current_exception();
     }

@@ -1,12 +1,14 @@
 // PlanAhead: plans the next steps on a thread of its own while the current one runs, so that
 // planning is off the critical path. One thread lives as long as the run: a thread per step would
-// start each time on another malloc arena, and resident memory would creep.
+// start each time on another malloc arena, and resident memory would creep. It also fetches the
+// memory that the steps will take and nobody held before, so that no step waits for fresh pages.
 #pragma once
 
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -22,14 +24,17 @@ struct PreparedStep {
   Hash128 hash;
   std::vector<std::vector<std::byte>> slices;  // [num_ranks], encoded
   MemoryParts memory;                          // predicted, of the rank with the largest peak
+  Bytes large_blocks;  // that the ranks of this process may take together, predicted
 };
 
 struct PlanAheadOptions {
   std::int32_t num_ranks = 1;
-  std::int32_t offload_layers = 0;  // see check_runnable
-  std::int64_t num_steps = 0;       // steps that will be taken at most
-  std::int64_t depth = 1;           // steps that may lie ready, at least 1
-  MemoryBudget memory = {};         // of every rank
+  std::int32_t offload_layers = 0;          // see check_runnable
+  std::int64_t num_steps = 0;               // steps that will be taken at most
+  std::int64_t depth = 1;                   // steps that may lie ready, at least 1
+  MemoryBudget memory = {};                 // of every rank
+  std::int32_t ranks_here = 1;              // ranks 0 to ranks_here - 1 are of this process
+  std::function<void(Bytes)> reserve = {};  // fetches memory for large blocks; empty: nobody does
 };
 // Throws what check_runnable and check_budget throw.
 PreparedStep prepare_step(FedPlan fed, const PlanAheadOptions& options);

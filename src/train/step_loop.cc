@@ -8,6 +8,7 @@
 #include "comm/thread/thread_world.h"
 #include "machine/resident_size.h"
 #include "memory/counting_allocator.h"
+#include "memory/freed_memory.h"
 #include "plan/plan_slice.h"
 
 namespace weft {
@@ -191,7 +192,9 @@ RankLoop::RankLoop(const StepLoop& loop, const SequenceSource& source, PlanFeed*
                                     offload_tier_ ? loop.model.num_layers : 0),
                                 .num_steps = loop.num_steps - loop.start.step,
                                 .depth = loop.plans_ahead,
-                                .memory = loop.memory});
+                                .memory = loop.memory,
+                                .ranks_here = loop.ranks_here,
+                                .reserve = reserve_large_blocks});
   }
 }
 
@@ -278,6 +281,7 @@ bool RankLoop::save() {
 
 Bytes prepare_process(std::int32_t threads_per_rank) {
   install_counting_allocator();
+  keep_freed_memory();
   if (!set_blas_threads(threads_per_rank)) {
     log_warn(
         "the BLAS in use ({}) does not let its threads be set: ranks may share cores badly; "

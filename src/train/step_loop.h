@@ -27,8 +27,9 @@ struct StepLoop {
   Recompute recompute = Recompute::kNone;
   std::int32_t num_ranks = 1;
   std::int32_t threads_per_rank = 1;
-  std::int64_t num_steps = 1;  // of the run, those before `start` included
-  std::uint64_t seed = 0;      // initial weights
+  std::int32_t ranks_here = 1;  // of them in this process
+  std::int64_t num_steps = 1;   // of the run, those before `start` included
+  std::uint64_t seed = 0;       // initial weights
   AdamWOptions optimizer;
   LearningRateSchedule schedule;
   TrainStepOptions step_options;

@@ -72,13 +72,21 @@ void print_end(const RunSetup& setup, const RunPosition& position, LoopEnd end) 
   std::fflush(stdout);
 }
 
+// What the ranks of a process have in common.
+struct ProcessPlace {
+  Bytes resident_before;        // that it held before its first rank
+  std::int32_t num_ranks_here;  // of the run
+};
+
 // One rank of a run. The head owns OUT; the others only compute and write their parts of
 // checkpoints.
 class RankRun {
  public:
-  RankRun(const RunSetup& setup, const TrainingJob& job, Communicator& comm, Bytes resident_before)
+  RankRun(const RunSetup& setup, const TrainingJob& job, Communicator& comm,
+          const ProcessPlace& process)
       : setup_(setup), job_(job), comm_(comm), loop_(setup.make_loop()) {
-    loop_.resident_before = resident_before;
+    loop_.resident_before = process.resident_before;
+    loop_.ranks_here = process.num_ranks_here;
   }
 
   LoopEnd run() {
@@ -242,7 +250,7 @@ LoopEnd run_training(const TrainingJob& job) {
   limit_large_blocks(num_ranks * setup.memory().bytes);
   LoopEnd end = LoopEnd::kFinished;
   const auto body = [&](Communicator& comm) {
-    const LoopEnd own = RankRun(setup, job, comm, resident_before).run();
+    const LoopEnd own = RankRun(setup, job, comm, {resident_before, num_ranks}).run();
     if (comm.rank() == kHead) end = own;
   };
   const auto limit = wait_limit(job.config.comm);
@@ -274,7 +282,7 @@ LoopEnd run_training_process(const ProcessTraining& process,
                  check_same_setup(comm, setup);
                  const Bytes resident_before = prepare_process(setup.threads_per_rank());
                  limit_large_blocks(setup.memory().bytes);
-                 end = RankRun(setup, job, comm, resident_before).run();
+                 end = RankRun(setup, job, comm, {resident_before, 1}).run();
                });
   return end;
 }

@@ -1,7 +1,9 @@
 #include "memory/block_cache.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -151,6 +153,45 @@ TEST(BlockCache, MoreThanTheLimitIsLentAllTheSame) {
   const MemoryBlock large = cache.take(8 * kMiB);
   cache.give_back(large);
   EXPECT_GE(cache.kept_bytes(), 8 * kMiB);
+}
+
+bool is_resident(const MemoryBlock& block) {
+  constexpr std::size_t kPage = 4096;
+  std::vector<unsigned char> pages(block.bytes / kPage);
+  EXPECT_EQ(::mincore(block.data, block.bytes, pages.data()), 0);
+  return std::all_of(pages.begin(), pages.end(), [](unsigned char page) { return page & 1; });
+}
+
+TEST(BlockCache, WhoTakesReservedMemoryFindsNoFreshPage) {
+  BlockCache cache;
+  cache.reserve(8 * kMiB);
+  EXPECT_EQ(cache.lent_bytes(), 0U);
+  if (cache.kept_bytes() == 0) GTEST_SKIP() << "this system cannot fetch pages in advance";
+  EXPECT_EQ(cache.kept_bytes(), 8 * kMiB);
+  const MemoryBlock block = cache.take(5 * kMiB);
+  EXPECT_TRUE(is_resident(block));
+  EXPECT_EQ(cache.kept_bytes(), 3 * kMiB) << "nothing was mapped";
+  cache.reserve(8 * kMiB);
+  EXPECT_EQ(cache.kept_bytes(), 3 * kMiB) << "lent memory counts";
+  cache.reserve(12 * kMiB);
+  EXPECT_EQ(cache.lent_bytes() + cache.kept_bytes(), 12 * kMiB);
+  cache.reserve(kMiB);
+  EXPECT_EQ(cache.lent_bytes() + cache.kept_bytes(), 12 * kMiB) << "none makes it less";
+  cache.give_back(block);
+}
+
+TEST(BlockCache, ReservedMemoryStaysWithinTheLimitAndStaysWhenMoreIsMapped) {
+  BlockCache cache;
+  cache.set_limit(6 * kMiB);
+  cache.reserve(20 * kMiB);
+  if (cache.kept_bytes() == 0) GTEST_SKIP() << "this system cannot fetch pages in advance";
+  EXPECT_EQ(cache.kept_bytes(), 6 * kMiB);
+  cache.set_limit(0);
+  cache.reserve(20 * kMiB);
+  const MemoryBlock large = cache.take(24 * kMiB);  // no kept piece holds it
+  EXPECT_LE(cache.lent_bytes() + cache.kept_bytes(), 27 * kMiB);
+  cache.give_back(large);
+  EXPECT_GE(cache.kept_bytes(), 20 * kMiB);
 }
 
 TEST(BlockCache, WhatTheSystemCannotGiveIsNull) {

@@ -4,7 +4,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <mutex>
 #include <thread>
+#include <vector>
 
 #include "base/error.h"
 #include "plan/plan_codec.h"
@@ -89,6 +91,40 @@ TEST(PlanAhead, RefusesMoreStepsThanAnnouncedAndADepthOfZero) {
   plans.take();
   EXPECT_THROW(plans.take(), InternalError);
   EXPECT_THROW(PlanAhead(feed, options_of(1, 0)), InternalError);
+}
+
+// Step k has one sequence of k + 1 tokens, on one of two ranks.
+TEST(PlanAhead, FetchesMemoryForTheLargeTensorsOfItsOwnRanksBeforeTheStep) {
+  constexpr std::int64_t kSteps = 40;
+  constexpr std::int64_t kHidden = 4096;  // 16 tokens in float32 are 256 KiB
+  MemoryBudget memory;
+  memory.shape = {.layer = {.hidden_size = kHidden}, .num_ranks = 2};
+  for (const std::int32_t ranks_here : {0, 2}) {
+    CountingFeed feed;
+    std::mutex mutex;
+    std::vector<Bytes> reserved;
+    PlanAhead plans(feed, {.num_ranks = 2,
+                           .num_steps = kSteps,
+                           .depth = 1,
+                           .memory = memory,
+                           .ranks_here = ranks_here,
+                           .reserve = [&](Bytes bytes) {
+                             const std::lock_guard lock(mutex);
+                             reserved.push_back(bytes);
+                           }});
+    for (std::int64_t step = 0; step < kSteps; ++step) {
+      const PreparedStep prepared = plans.take();
+      const std::int64_t tokens = step + 1;
+      const MicroBatchSize size{.tokens = tokens, .targets = step};
+      const std::lock_guard lock(mutex);
+      const bool is_large = ranks_here == 2 && tokens >= 16;
+      ASSERT_GT(reserved.size(), static_cast<std::size_t>(step)) << "before the step is given";
+      EXPECT_EQ(reserved[static_cast<std::size_t>(step)],
+                is_large ? predict_peak(memory.shape, size).tensors() : Bytes(0))
+          << tokens << " tokens";
+      EXPECT_EQ(prepared.large_blocks, reserved[static_cast<std::size_t>(step)]);
+    }
+  }
 }
 
 TEST(PlanAhead, EndsWithPlansLeftUntaken) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -133,6 +134,34 @@ TEST(MpiTransport, PiecesOfEverySizeArriveWhole) {
         }
       }
     });
+  }
+}
+
+// The current value of a setting of Open MPI; nullopt where it has no such setting.
+std::optional<std::size_t> mpi_setting(const char* name) {
+  int provided = 0, index = 0, count = 0;
+  if (MPI_T_init_thread(MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS) return std::nullopt;
+  std::optional<std::size_t> value;
+  MPI_T_cvar_handle handle = nullptr;
+  std::size_t read = 0;
+  if (MPI_T_cvar_get_index(name, &index) == MPI_SUCCESS &&
+      MPI_T_cvar_handle_alloc(index, nullptr, &handle, &count) == MPI_SUCCESS) {
+    if (MPI_T_cvar_read(handle, &read) == MPI_SUCCESS) value = read;
+    MPI_T_cvar_handle_free(&handle);
+  }
+  MPI_T_finalize();
+  return value;
+}
+
+// Otherwise ranks that send to each other over TCP would take turns.
+TEST(MpiTransport, NoPieceWaitsOverTcpUntilItsReceiverAsksForIt) {
+  for (const char* const name :
+       {"btl_tcp_eager_limit", "btl_tcp_rndv_eager_limit", "btl_tcp_max_send_size"}) {
+    const auto limit = mpi_setting(name);
+    if (!limit) GTEST_SKIP() << "this MPI has no " << name;
+    constexpr std::int64_t kLargestHeader = 256;  // of Open MPI's own
+    EXPECT_GE(static_cast<std::int64_t>(*limit), WorldSettings().max_piece_bytes + kLargestHeader)
+        << name;
   }
 }
 

@@ -47,6 +47,17 @@ bool host_is_crowded(MPI_Comm communicator) {
   return local_size > count_cores(system_text()).usable();
 }
 
+// See kTcpEagerBytes. Who set one of these knows the network better.
+void ask_for_eager_tcp() {
+  constexpr std::array kNames = {"OMPI_MCA_btl_tcp_eager_limit",
+                                 "OMPI_MCA_btl_tcp_rndv_eager_limit",
+                                 "OMPI_MCA_btl_tcp_max_send_size"};
+  const auto is_set = [](const char* name) { return std::getenv(name) != nullptr; };
+  if (std::any_of(kNames.begin(), kNames.end(), is_set)) return;
+  const std::string bytes = std::to_string(kTcpEagerBytes);
+  for (const char* name : kNames) ::setenv(name, bytes.c_str(), 1);
+}
+
 }  // namespace
 
 std::string mpi_error_text(int result) {
@@ -66,6 +77,7 @@ void check_mpi(int result, std::string_view call) {
 Session::Session() {
   // Waiting ranks must give way where ranks share cores; only mpirun knows when they do.
   ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+  ask_for_eager_tcp();
   int provided = MPI_THREAD_SINGLE;
   check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
   if (provided < MPI_THREAD_MULTIPLE) {

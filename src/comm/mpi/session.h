@@ -29,12 +29,19 @@ class Session {
   std::int32_t size_ = 1;
 };
 
+// What a piece may measure at most so that Open MPI sends it over TCP at once, as the session asks
+// it to, and its own header. Larger messages wait until their receiver asks for the rest, and that
+// question queues behind whatever the connection carries the other way: two ranks that send to each
+// other then take turns, and a link that carries both directions at once is half used.
+inline constexpr std::int64_t kTcpEagerBytes = std::int64_t{256} << 10;
+inline constexpr std::int64_t kTcpHeaderBytes = 1024;
+
 struct WorldSettings {
   std::chrono::nanoseconds wait_limit = std::chrono::seconds(60);
   bool check_messages = true;
   // A payload goes in pieces of at most this size: MPI counts in int, and after a failure a piece
   // that nobody wants any more must fit into memory.
-  std::int64_t max_piece_bytes = std::int64_t{64} << 20;
+  std::int64_t max_piece_bytes = kTcpEagerBytes - kTcpHeaderBytes;
   // How often the monitor thread looks; see docs/comm.md for what it costs.
   std::chrono::microseconds monitor_interval{1000};
 };

@@ -25,7 +25,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
-from mixed_steps import make_corpus, predicted_steps, run  # noqa: E402
+from mixed_steps import make_corpus, paired_steps, predicted_steps, run  # noqa: E402
 
 KV_HEADS = 2
 MPI = "mpi"
@@ -73,14 +73,8 @@ class Case:
 
     def rows(self, strategy):
         """(measured s, predicted s) of every step from first_step on."""
-        for measured, predicted in list(zip(self.measured(strategy), self.predicted(strategy)))[self.first_step:]:
-            same_plan = abs(measured["predicted_s"] - predicted["planned_s"]) < 1e-6
-            same_bytes = measured["exchange_bytes"] == predicted["exchange_bytes"]
-            if not same_plan or not same_bytes:
-                raise SystemExit(f"{self.mix} {self.ranks} {strategy} step {measured['step']}: the simulator planned another "
-                                 f"step: {measured['predicted_s']} s and {measured['exchange_bytes']} bytes, simulated "
-                                 f"{predicted['planned_s']} s and {predicted['exchange_bytes']} bytes")
-            yield measured["step_s"], predicted["step_s"]
+        return paired_steps(self.measured(strategy), self.predicted(strategy), self.first_step,
+                            f"{self.mix} {self.ranks} {strategy}")
 
 
 class Table:

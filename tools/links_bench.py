@@ -2,13 +2,16 @@
 """Rows `links/...` of ./run bench: two hosts (network namespaces, one MPI rank and one core each) over a really shaped link.
 
 Usage: links_bench.py BUILD_DIR [--list] [NAME...]. For each speed of the link: `weft profile` over it, then the same steps
-trained under `static` (every sequence over both ranks) and under `hdp` (short ones whole), and both predicted by
-`weft simulate` from the cost file. The row `links/RATE/speedup` is hdp over static as measured; its limit is the predicted one.
+trained under `static` (every sequence over both ranks) and under `hdp` (short ones whole), several times, and both predicted
+by `weft simulate` from the cost file. A sample is the mean over the steps of one run, so all samples and the limit are of the
+same steps; `worst_step` is the largest error of the prediction of any one step of any run. The row `links/RATE/speedup` is
+hdp over static as measured; its limit is the predicted one.
 Prints one JSON object a line; where hosts cannot be made, a reason on stderr and no rows.
 """
 
 import json
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -19,7 +22,7 @@ import two_hosts
 
 RATES = {"1gbit": "1gbit", "200mbit": "200mbit"}
 STRATEGIES = ("static", "hdp")
-STEPS, KV_HEADS = 6, 4
+STEPS, RUNS, KV_HEADS = 5, 3, 4
 LIMIT_S = 400  # of one job
 
 
@@ -52,24 +55,34 @@ class Links:
         self.job("profile", "--config", self.config, "--out", self.cost, "--seconds", "15")
 
     def measured(self, strategy):
-        """Seconds of every step but the first, which touches fresh memory."""
+        """Lines of metrics.jsonl."""
         out = self.folder / f"{self.rate}-{strategy}"
+        shutil.rmtree(out, ignore_errors=True)  # of the run before
         self.job("train", "--config", self.config, "--train.out", out, "--plan.strategy", strategy, "--plan.cost", self.cost)
-        return [json.loads(line)["step_s"] for line in (out / "metrics.jsonl").read_text().splitlines()][1:]
-
-    def predicted(self, strategy):
-        steps = mixed_steps.predicted_steps(self.weft, self.cost, self.folder / "links", 2, strategy, STEPS)
-        return [step["step_s"] for step in steps][1:]
+        return [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
 
     def rows(self):
         self.profile()
-        measured, predicted = {}, {}
-        for strategy in STRATEGIES:
-            measured[strategy], predicted[strategy] = self.measured(strategy), self.predicted(strategy)
-            yield row(f"links/{self.rate}/{strategy}", "s", measured[strategy], "lower", statistics.mean(predicted[strategy]))
-        ratios = [a / b for a, b in zip(measured["static"], measured["hdp"])]
-        yield row(f"links/{self.rate}/speedup", "x", ratios, "higher",
-                  sum(predicted["static"]) / sum(predicted["hdp"]))
+        predicted = {strategy: mixed_steps.predicted_steps(self.weft, self.cost, self.folder / "links", 2, strategy, STEPS)
+                     for strategy in STRATEGIES}
+        runs = {strategy: [] for strategy in STRATEGIES}
+        for _ in range(RUNS):  # in turns: a slow minute of the machine falls on both
+            for strategy in STRATEGIES:
+                runs[strategy].append(self.measured(strategy))
+        yield from rows_of_runs(self.rate, runs, predicted)
+
+
+def rows_of_runs(rate, runs, predicted):
+    """runs [strategy][run][step]: lines of metrics.jsonl. Step 0 is left out: it brings code and small tensors in."""
+    pairs = {strategy: [list(mixed_steps.paired_steps(run, predicted[strategy], 1, f"{rate} {strategy}"))
+                        for run in runs[strategy]] for strategy in STRATEGIES}
+    means = {strategy: [statistics.mean(measured for measured, _ in run) for run in pairs[strategy]] for strategy in STRATEGIES}
+    limits = {strategy: statistics.mean(limit for _, limit in pairs[strategy][0]) for strategy in STRATEGIES}
+    for strategy in STRATEGIES:
+        worst = max((limit / measured - 1 for run in pairs[strategy] for measured, limit in run), key=abs)
+        yield dict(row(f"links/{rate}/{strategy}", "s", means[strategy], "lower", limits[strategy]), worst_step=worst)
+    ratios = [static / hdp for static, hdp in zip(means["static"], means["hdp"])]
+    yield row(f"links/{rate}/speedup", "x", ratios, "higher", limits["static"] / limits["hdp"])
 
 
 def row(name, unit, samples, better, predicted):

@@ -60,6 +60,19 @@ def make_corpus(weft, folder, name, draw_length, steps, kv_heads):
     return config
 
 
+def paired_steps(measured, predicted, first_step, what):
+    """(measured s, predicted s) of every step from first_step on: metrics.jsonl beside what weft simulate says."""
+    if len(measured) != len(predicted):
+        raise SystemExit(f"{what}: {len(measured)} steps were measured and {len(predicted)} predicted")
+    for one, other in list(zip(measured, predicted))[first_step:]:
+        same_plan = abs(one["predicted_s"] - other["planned_s"]) < 1e-6
+        if not same_plan or one["exchange_bytes"] != other["exchange_bytes"]:
+            raise SystemExit(f"{what} step {one['step']}: the simulator planned another step: {one['predicted_s']} s and "
+                             f"{one['exchange_bytes']} bytes, simulated {other['planned_s']} s and "
+                             f"{other['exchange_bytes']} bytes")
+        yield one["step_s"], other["step_s"]
+
+
 def predicted_steps(weft, cost, corpus, ranks, strategy, steps):
     return json.loads(run(
         weft, "simulate", "--cost", cost, "--ranks", ranks, "--capacity", CAPACITY, "--corpus", corpus, "--global-batch-tokens",

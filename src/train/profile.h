@@ -28,7 +28,7 @@ struct Profile {
   CostModel cost;
   std::vector<ProfiledBatch> batches;
   FitQuality compute_fit;
-  std::vector<HopSample> hops;  // medians
+  std::vector<HopSample> hops;  // means
   FitQuality hop_fit;
   std::vector<ReductionSample> reductions;  // medians
   FitQuality reduction_fit;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <vector>
 
 #include "comm/thread/thread_world.h"
@@ -27,6 +28,35 @@ TEST(TimedHops, AreOfFallingSizesAndNoMoreIsLeftBesideComputeThanAlone) {
       EXPECT_EQ(tokens, rank < 2 ? sizes : std::vector<std::int64_t>{}) << "rank " << rank;
     }
   }
+}
+
+// Rank 0 of two over a link that takes 1 ms for whatever it carries, and 4 ms every third time.
+class UnsteadyLink final : public Communicator {
+ public:
+  Rank rank() const override { return Rank(0); }
+  std::int32_t size() const override { return 2; }
+  std::string_view transport() const override { return "virtual"; }
+  Handle exchange(Channel channel, const OpLabel&, std::span<const SendOp> sends,
+                  std::span<const RecvOp>) override {
+    if (channel == Channel::kRing && sends.front().bytes > Bytes(0))
+      now_ += std::chrono::milliseconds(++num_hops_ % 3 == 0 ? 4 : 1);
+    return {};
+  }
+  void abort(std::string_view) noexcept override {}
+  ChannelStats stats(Channel) const override { return {}; }
+  std::chrono::nanoseconds wait_limit() const override { return std::chrono::seconds(1); }
+  std::chrono::nanoseconds now() const override { return now_; }
+
+ private:
+  std::chrono::nanoseconds now_{};
+  int num_hops_ = 0;
+};
+
+TEST(TimedHops, CountWhatALinkTakesOnAverage) {
+  UnsteadyLink link;
+  const auto hops = time_hops(link, Tokens(64), 16);
+  ASSERT_EQ(hops.size(), 4U);
+  for (const HopSample& hop : hops) EXPECT_NEAR(hop.seconds, 2e-3, 1e-12);
 }
 
 TEST(TimedHops, OfOneToken) {

@@ -52,13 +52,20 @@ class Hop {
                           {&recv, 1});
   }
   // The mean: a step waits for many hops, so a link that is slow now and then costs it all of that.
-  // The run that brings memory in and connections up is left out.
-  double time_alone() {
-    const auto run = [&](int i) { return time([&] { post(leaving_, arriving_, i).wait(); }, i); };
+  // A run is `num_hops` hops one after another, as in a ring, since a link may carry a little
+  // faster than it can go on. The run that brings memory in and connections up is left out.
+  double time_alone(std::int64_t num_hops) {
+    const auto run = [&](int i) {
+      return time(
+          [&] {
+            for (std::int64_t hop = 0; hop < num_hops; ++hop) post(leaving_, arriving_, i).wait();
+          },
+          i);
+    };
     run(0);
     double sum_s = 0;
     for (int i = 1; i <= kRuns; ++i) sum_s += run(i);
-    return sum_s / kRuns;
+    return sum_s / kRuns / static_cast<double>(num_hops);
   }
   // How much longer work takes with a hop beside it that it could hide than with an empty one: both
   // wait for the other rank's work, and what disturbs a run only lengthens it, so the least of
@@ -112,7 +119,7 @@ std::vector<HopSample> time_hops(Communicator& comm, Tokens capacity, double kv_
     barrier(comm, {.operation = "profile hops"});
     if (comm.rank().value() > 1) continue;
     Hop hop(comm, Tokens(tokens), kv_bytes_per_token);
-    const double alone_s = hop.time_alone();
+    const double alone_s = hop.time_alone(capacity.value() / tokens);
     hops.push_back({Tokens(tokens), alone_s, hop.time_unhidden(alone_s)});
   }
   return hops;

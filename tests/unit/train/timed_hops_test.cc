@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <vector>
 
@@ -30,16 +31,15 @@ TEST(TimedHops, AreOfFallingSizesAndNoMoreIsLeftBesideComputeThanAlone) {
   }
 }
 
-// Rank 0 of two over a link that takes 1 ms for whatever it carries, and 4 ms every third time.
-class UnsteadyLink final : public Communicator {
+// Rank 0 of two over a link whose time is made up.
+class MadeUpLink : public Communicator {
  public:
   Rank rank() const override { return Rank(0); }
   std::int32_t size() const override { return 2; }
   std::string_view transport() const override { return "virtual"; }
   Handle exchange(Channel channel, const OpLabel&, std::span<const SendOp> sends,
                   std::span<const RecvOp>) override {
-    if (channel == Channel::kRing && sends.front().bytes > Bytes(0))
-      now_ += std::chrono::milliseconds(++num_hops_ % 3 == 0 ? 4 : 1);
+    if (channel == Channel::kRing) now_ += time_of(sends.front().bytes);
     return {};
   }
   void abort(std::string_view) noexcept override {}
@@ -47,9 +47,38 @@ class UnsteadyLink final : public Communicator {
   std::chrono::nanoseconds wait_limit() const override { return std::chrono::seconds(1); }
   std::chrono::nanoseconds now() const override { return now_; }
 
+ protected:
+  // An empty message lets both ranks begin together.
+  virtual std::chrono::nanoseconds time_of(Bytes bytes) = 0;
+
  private:
   std::chrono::nanoseconds now_{};
+};
+
+// 1 ms for whatever it carries, and 4 ms every third time.
+class UnsteadyLink final : public MadeUpLink {
+ protected:
+  std::chrono::nanoseconds time_of(Bytes bytes) override {
+    if (bytes == Bytes(0)) return {};
+    return std::chrono::milliseconds(++num_hops_ % 3 == 0 ? 4 : 1);
+  }
+
+ private:
   int num_hops_ = 0;
+};
+
+// 1 us a byte, but the first 512 after a pause pass at once: a token bucket.
+class BurstyLink final : public MadeUpLink {
+ protected:
+  std::chrono::nanoseconds time_of(Bytes bytes) override {
+    if (bytes == Bytes(0)) left_ = Bytes(512);
+    const Bytes free = std::min(left_, bytes);
+    left_ -= free;
+    return std::chrono::microseconds((bytes - free).value());
+  }
+
+ private:
+  Bytes left_;
 };
 
 TEST(TimedHops, CountWhatALinkTakesOnAverage) {
@@ -57,6 +86,16 @@ TEST(TimedHops, CountWhatALinkTakesOnAverage) {
   const auto hops = time_hops(link, Tokens(64), 16);
   ASSERT_EQ(hops.size(), 4U);
   for (const HopSample& hop : hops) EXPECT_NEAR(hop.seconds, 2e-3, 1e-12);
+}
+
+TEST(TimedHops, SmallOnesAreNotTakenForFasterBecauseALinkCarriesALittleAtOnce) {
+  BurstyLink link;
+  const auto hops = time_hops(link, Tokens(256), 16);
+  ASSERT_EQ(hops.size(), 4U);
+  for (const HopSample& hop : hops) {
+    const double bytes = 16 * static_cast<double>(hop.tokens.value());
+    EXPECT_NEAR(hop.seconds, 1e-6 * bytes * (4096 - 512) / 4096, 1e-12) << bytes << " bytes";
+  }
 }
 
 TEST(TimedHops, OfOneToken) {

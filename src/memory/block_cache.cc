@@ -92,11 +92,13 @@ void BlockCache::reserve(std::size_t bytes) {
   }
 }
 
-// In whole huge pages.
+// In whole huge pages: up to the next one, if the limit allows it.
 std::size_t BlockCache::missing_for(std::size_t bytes) const {
   const std::size_t held = lent_bytes_ + kept_bytes_;
   const std::size_t aim = std::min(bytes, limit_bytes_);
-  return aim > held ? (aim - held) / kHugePage * kHugePage : 0;
+  if (aim <= held) return 0;
+  const std::size_t more = round_up_to(aim - held, kHugePage);
+  return held + more <= limit_bytes_ ? more : more - kHugePage;
 }
 
 // Joins the piece with those that it touches.

@@ -137,6 +137,12 @@ void reserve_large_blocks(Bytes bytes) {
   large_blocks().reserve(static_cast<std::size_t>(bytes.value()));
 }
 
+void reserve_states(Bytes states_of_rank, std::int32_t num_ranks) {
+  // Four tensors of equal size.
+  if (is_large_block(Bytes(states_of_rank.value() / 4)))
+    reserve_large_blocks(num_ranks * states_of_rank);
+}
+
 bool is_large_block(Bytes bytes) {
   return bytes.value() >= static_cast<std::int64_t>(BlockCache::kSmallestBlock);
 }

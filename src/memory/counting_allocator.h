@@ -69,6 +69,11 @@ void limit_large_blocks(Bytes bytes);
 // use and kept, within the limit.
 void reserve_large_blocks(Bytes bytes);
 
+// Before the tensors of a rank's parameters, gradients and moments are made, of so many bytes
+// together: they are read and written as a whole in every step and stay for ever, so they get huge
+// pages, which a process that holds nothing yet would not map for them.
+void reserve_states(Bytes states_of_rank, std::int32_t num_ranks);
+
 // Whether a tensor of so many bytes is a large block.
 bool is_large_block(Bytes bytes);
 

@@ -1,9 +1,11 @@
 #include "train/profile.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "comm/collectives.h"
+#include "memory/counting_allocator.h"
 #include "optim/gradient_reduction.h"
 #include "train/timed_hops.h"
 #include "train/timed_runs.h"
@@ -46,6 +48,7 @@ void describe(const ProfileOptions& options, CostModel& cost) {
 
 // What rank 0 measures alone.
 void profile_compute(const ProfileOptions& options, Profile& profile) {
+  reserve_states(Bytes(std::llround(4 * profile.cost.gradient_bytes)), 1);  // as the trainer does
   TimedModel model(options.model);
   profile.batches = profile_shapes(options.capacity, options.model.threads == 1);
   model.time(profile.batches, options.seconds);

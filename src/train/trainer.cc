@@ -78,6 +78,10 @@ struct ProcessPlace {
   std::int32_t num_ranks_here;  // of the run
 };
 
+Bytes states_of_rank(const RunSetup& setup) {
+  return predict_peak(setup.memory().shape, MicroBatchSize()).states();
+}
+
 // One rank of a run. The head owns OUT; the others only compute and write their parts of
 // checkpoints.
 class RankRun {
@@ -248,6 +252,7 @@ LoopEnd run_training(const TrainingJob& job) {
                        });
   const Bytes resident_before = prepare_process(setup.threads_per_rank());
   limit_large_blocks(num_ranks * setup.memory().bytes);
+  reserve_states(states_of_rank(setup), num_ranks);
   LoopEnd end = LoopEnd::kFinished;
   const auto body = [&](Communicator& comm) {
     const LoopEnd own = RankRun(setup, job, comm, {resident_before, num_ranks}).run();
@@ -282,6 +287,7 @@ LoopEnd run_training_process(const ProcessTraining& process,
                  check_same_setup(comm, setup);
                  const Bytes resident_before = prepare_process(setup.threads_per_rank());
                  limit_large_blocks(setup.memory().bytes);
+                 reserve_states(states_of_rank(setup), 1);
                  end = RankRun(setup, job, comm, {resident_before, 1}).run();
                });
   return end;

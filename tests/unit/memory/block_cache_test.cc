@@ -180,6 +180,20 @@ TEST(BlockCache, WhoTakesReservedMemoryFindsNoFreshPage) {
   cache.give_back(block);
 }
 
+TEST(BlockCache, ReservedMemoryIsWholeHugePagesThatSeveralBlocksShare) {
+  BlockCache cache;
+  cache.reserve(5 * kMiB);
+  if (cache.kept_bytes() == 0) GTEST_SKIP() << "this system cannot fetch pages in advance";
+  EXPECT_EQ(cache.kept_bytes(), 6 * kMiB);
+  const MemoryBlock states[] = {cache.take(kMiB), cache.take(kMiB), cache.take(kMiB)};
+  const auto begin = reinterpret_cast<std::uintptr_t>(states[0].data);
+  EXPECT_EQ(begin % (2 * kMiB), 0U);
+  for (const MemoryBlock& block : states) {
+    EXPECT_LT(reinterpret_cast<std::uintptr_t>(block.data) - begin, 6 * kMiB);
+    cache.give_back(block);
+  }
+}
+
 TEST(BlockCache, ReservedMemoryStaysWithinTheLimitAndStaysWhenMoreIsMapped) {
   BlockCache cache;
   cache.set_limit(6 * kMiB);

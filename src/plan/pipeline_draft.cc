@@ -30,11 +30,13 @@ struct PipelineDraft::Block {
   }
 };
 
-PipelineDraft::PipelineDraft(const PlanRequest& request, const StepPlan& header)
+PipelineDraft::PipelineDraft(const PlanRequest& request, const StepPlan& header,
+                             std::int32_t num_like)
     : request_(request),
       header_(header),
       costs_(request.cost, request.cluster),
       num_stages_(request.cluster.pipeline_stages),
+      num_like_(num_like),
       speed_(request.cluster.speed_of(Rank(0))),
       fixed_ns_(stage_ns(all_layers(request.cost, request.cost.fixed_ns / speed_))) {
   const CostModel& cost = request.cost;
@@ -55,7 +57,7 @@ std::vector<GangTask> PipelineDraft::tasks(Nanoseconds longest_pass) const {
     const Tokens tokens = header_.sequences[i].tokens;
     const std::int32_t least = smallest_degree(tokens, header_.capacity);
     const auto most = static_cast<std::int32_t>(
-        std::min<std::int64_t>({header_.num_ranks, tokens.value(), kMostWidening * least}));
+        std::min<std::int64_t>({num_like_, tokens.value(), kMostWidening * least}));
     const std::int32_t degree = degree_within(costs_, tokens, least, most, limit);
     if (degree == 1) {
       if (sequence_time(request_.cost, tokens, 1, 1.0) <= limit) break;  // so are all shorter ones
@@ -109,7 +111,7 @@ std::size_t PipelineDraft::choose_block(const std::vector<Block>& blocks, const 
 
 void PipelineDraft::place_groups(const std::vector<GangTask>& tasks, std::int64_t target,
                                  Draft& draft) const {
-  std::vector<Block> blocks{{.num_ranks = header_.num_ranks, .ranks = {0, header_.num_ranks}}};
+  std::vector<Block> blocks{{.num_ranks = num_like_, .ranks = {0, num_like_}}};
   for (const GangTask& task : tasks) {
     const std::size_t chosen = choose_block(blocks, task, target);
     WEFT_CHECK(chosen < blocks.size(), "no {} ranks side by side", task.degree);
@@ -145,7 +147,7 @@ void PipelineDraft::place_groups(const std::vector<GangTask>& tasks, std::int64_
 }
 
 std::int64_t PipelineDraft::num_packs(const Lane& lane) const {
-  const std::int64_t least = ranks_needed(lane.tokens, header_.capacity);
+  const std::int64_t least = ranks_needed(lane.tokens, lane.capacity);
   if (lane.whole == 0) return least;
   const auto most = static_cast<std::int64_t>(lane.sequences.size());
   const auto whole = static_cast<double>(lane.whole);
@@ -167,7 +169,10 @@ std::int64_t PipelineDraft::end_of(const Lane& lane) const {
   if (packs > 0) {
     largest = std::max({largest, lane.longest_whole + fixed_ns_, lane.whole / packs + fixed_ns_});
   }
-  return lane.groups_end + lane.whole + packs * fixed_ns_ + (num_stages_ - 1) * largest;
+  const std::int64_t end =
+      lane.groups_end + lane.whole + packs * fixed_ns_ + (num_stages_ - 1) * largest;
+  return lane.slowness == 1 ? end
+                            : static_cast<std::int64_t>(lane.slowness * static_cast<double>(end));
 }
 
 void PipelineDraft::deal_whole(std::span<const std::int64_t> lateness, Draft& draft) const {
@@ -177,14 +182,21 @@ void PipelineDraft::deal_whole(std::span<const std::int64_t> lateness, Draft& dr
     is_shared[static_cast<std::size_t>(group.sequence_idx)] = true;
   using Entry = std::pair<std::int64_t, std::size_t>;  // end, rank
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ends;
+  std::vector<Entry> passed;  // that do not hold the sequence
   for (std::size_t r = 0; r < lanes.size(); ++r) {
     if (!lateness.empty()) lanes[r].lateness = lateness[r];
     ends.push({end_of(lanes[r]) + lanes[r].lateness, r});
   }
   for (std::size_t i = 0; i < header_.sequences.size(); ++i) {
     if (is_shared[i]) continue;
+    passed.clear();
+    while (lanes[ends.top().second].capacity < header_.sequences[i].tokens) {
+      passed.push_back(ends.top());
+      ends.pop();
+    }
     const std::size_t r = ends.top().second;
     ends.pop();
+    for (const Entry& entry : passed) ends.push(entry);
     Lane& lane = lanes[r];
     lane.longest_whole = std::max(lane.longest_whole, whole_ns_[i]);
     lane.whole += whole_ns_[i];
@@ -207,7 +219,7 @@ void PipelineDraft::append_packs(std::int32_t rank, const Lane& lane, StepPlan& 
     const Tokens tokens = header_.sequences[i].tokens;
     Pack* into = nullptr;
     for (Pack& pack : packs) {
-      if (pack.tokens + tokens > header_.capacity) continue;
+      if (pack.tokens + tokens > lane.capacity) continue;
       if (into == nullptr || pack.ns < into->ns) into = &pack;
     }
     if (into == nullptr) into = &packs.emplace_back();
@@ -229,6 +241,11 @@ PipelineDraft::Draft PipelineDraft::make(const std::vector<GangTask>& tasks, std
                                          std::span<const std::int64_t> lateness) const {
   Draft draft;
   draft.lanes.resize(static_cast<std::size_t>(header_.num_ranks));
+  for (std::int32_t r = 0; r < header_.num_ranks; ++r) {
+    Lane& lane = draft.lanes[static_cast<std::size_t>(r)];
+    lane.capacity = request_.cluster.capacity_of(Rank(r), header_.capacity);
+    lane.slowness = speed_ / request_.cluster.speed_of(Rank(r));
+  }
   place_groups(tasks, target, draft);
   deal_whole(lateness, draft);
   for (const Lane& lane : draft.lanes) {

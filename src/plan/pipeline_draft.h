@@ -1,4 +1,5 @@
-// PipelineDraft: a plan for ranks that are pipelines and all alike (docs/planner.md "Pipelines").
+// PipelineDraft: a plan for ranks that are pipelines, all alike but for a few that get whole
+// sequences alone (docs/planner.md "Pipelines").
 //
 // A rank is taken to need the sum of its micro-batches' stage times and p - 1 times the largest of
 // them. Groups come first, widest first, each inside a block of ranks with the same groups behind
@@ -23,11 +24,14 @@ namespace weft {
 
 class PipelineDraft {
  public:
-  // REQUIRES: request.cluster.is_uniform(); plan header as for all strategies. Both outlive it.
-  PipelineDraft(const PlanRequest& request, const StepPlan& header);
+  // REQUIRES: the first `num_like` ranks are alike and of full memory, and hold every sequence
+  // together; plan header as for all strategies. Both outlive it.
+  PipelineDraft(const PlanRequest& request, const StepPlan& header, std::int32_t num_like);
 
-  // What a rank has to do; times of one stage.
+  // What a rank has to do; times of one stage at the speed of the like ranks.
   struct Lane {
+    double slowness = 1;  // speed of a like rank over this one's
+    Tokens capacity{};
     std::int64_t groups_end = 0;
     std::int64_t largest_group = 0;
     std::int64_t whole = 0;  // of its whole sequences, fixed costs left out
@@ -76,7 +80,8 @@ class PipelineDraft {
   const StepPlan& header_;
   GroupCosts costs_;
   std::int32_t num_stages_;
-  double speed_;
+  std::int32_t num_like_;
+  double speed_;                        // of the like ranks
   std::int64_t fixed_ns_;               // of a micro-batch in one stage
   std::vector<std::int64_t> whole_ns_;  // [sequences] in one stage, fixed cost left out
 };

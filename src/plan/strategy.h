@@ -5,6 +5,9 @@
 // sequence longer than num_ranks * capacity; request.cluster and request.cost checked.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+
 #include "plan/planner.h"
 #include "plan/step_plan.h"
 
@@ -46,9 +49,11 @@ void plan_hdp_many(const PlanRequest& request, StepPlan& plan);
 // The same where only the first `num_like` ranks are alike: those behind them get whole sequences
 // alone. REQUIRES: the like ranks are of full memory and hold every sequence together.
 void plan_hdp_like(const PlanRequest& request, std::int32_t num_like, StepPlan& plan);
-// Ranks of which most are alike, as those and odd ones. False where few are alike or they do not
-// hold the longest sequence: the plan is untouched then.
-bool plan_hdp_mostly_like(const PlanRequest& request, StepPlan& plan);
+// Ranks of which most are alike, as those and odd ones: `fill` is plan_hdp_like or as it. False
+// where few are alike or they do not hold the longest sequence: the plan is untouched then.
+bool plan_mostly_like(
+    const PlanRequest& request, StepPlan& plan,
+    const std::function<void(const PlanRequest&, std::int32_t num_like, StepPlan&)>& fill);
 // With request.options.offload; ranks all alike:
 void plan_hdp_offload(const PlanRequest& request, StepPlan& plan);
 // Ranks that are pipelines: cluster.pipeline_stages > 1.

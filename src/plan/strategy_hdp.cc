@@ -50,7 +50,7 @@ void append_schedule(const GangSchedule& schedule, StepPlan& plan) {
 // one by one.
 void plan_hdp_unlike(const PlanRequest& request, StepPlan& plan) {
   const StepPlan header = plan;
-  if (!plan_hdp_mostly_like(request, plan)) return plan_hdp_uneven(request, plan);
+  if (!plan_mostly_like(request, plan, plan_hdp_like)) return plan_hdp_uneven(request, plan);
   const Nanoseconds makespan = evaluate(plan, request.cost, request.cluster).makespan;
   if (static_cast<double>(makespan.value()) <=
       kNearEnough * static_cast<double>(header.lower_bound.value()))

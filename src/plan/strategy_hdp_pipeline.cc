@@ -25,12 +25,13 @@ constexpr std::int64_t kAnyTime = std::int64_t{1} << 62;
 
 class PipelineSearch {
  public:
-  PipelineSearch(const PlanRequest& request, const StepPlan& header)
-      : request_(request), header_(header) {}
+  // The first `num_like` ranks are alike; 0: too few are for drafts.
+  PipelineSearch(const PlanRequest& request, const StepPlan& header, std::int32_t num_like)
+      : request_(request), header_(header), num_like_(num_like) {}
 
   StepPlan run() {
     try_plan(plan_of_one_stage());
-    if (request_.cluster.is_uniform()) try_drafts();
+    if (num_like_ > 0) try_drafts();
     return std::move(best_);
   }
 
@@ -65,7 +66,7 @@ class PipelineSearch {
   }
 
   void try_drafts() {
-    const PipelineDraft draft(request_, header_);
+    const PipelineDraft draft(request_, header_, num_like_);
     std::vector<GangTask> tasks = draft.tasks(Nanoseconds(kAnyTime));
     try_targets(draft, tasks);
     // Sequences that alone take longer than the bound on more ranks, where that is another plan.
@@ -105,6 +106,7 @@ class PipelineSearch {
 
   const PlanRequest& request_;
   const StepPlan& header_;
+  std::int32_t num_like_;
   StepPlan best_;
   std::optional<Evaluation> best_evaluation_;
 };
@@ -112,8 +114,12 @@ class PipelineSearch {
 }  // namespace
 
 void plan_hdp_pipeline(const PlanRequest& request, StepPlan& plan) {
-  const StepPlan header = plan;
-  plan = PipelineSearch(request, header).run();
+  const auto search = [](const PlanRequest& own, std::int32_t num_like, StepPlan& into) {
+    const StepPlan header = into;
+    into = PipelineSearch(own, header, num_like).run();
+  };
+  if (request.cluster.is_uniform()) return search(request, plan.num_ranks, plan);
+  if (!plan_mostly_like(request, plan, search)) search(request, 0, plan);
 }
 
 }  // namespace weft

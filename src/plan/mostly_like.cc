@@ -1,5 +1,3 @@
-// Strategy "hdp" for ranks of which most are alike: the fast path for like ranks, in which the odd
-// ones get whole sequences alone.
 #include <utility>
 
 #include "plan/group_costs.h"
@@ -8,7 +6,9 @@
 
 namespace weft {
 
-bool plan_hdp_mostly_like(const PlanRequest& request, StepPlan& plan) {
+bool plan_mostly_like(
+    const PlanRequest& request, StepPlan& plan,
+    const std::function<void(const PlanRequest&, std::int32_t num_like, StepPlan&)>& fill) {
   const GroupCosts costs(request.cost, request.cluster);
   std::optional<LikeRanks> like =
       find_like_ranks(request.cluster, plan.capacity, costs.has_places());
@@ -19,7 +19,7 @@ bool plan_hdp_mostly_like(const PlanRequest& request, StepPlan& plan) {
   own.cluster = std::move(like->cluster);
   own.options.capacity = like->capacity;
   const Tokens capacity = std::exchange(plan.capacity, like->capacity);
-  plan_hdp_like(own, like->num_like, plan);
+  fill(own, like->num_like, plan);
   plan.capacity = capacity;
   rename_ranks(like->order, plan.num_ranks, plan);
   return true;

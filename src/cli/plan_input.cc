@@ -157,6 +157,8 @@ PlanRequest request_without_sequences(const PlanFlags& flags) {
 
 std::vector<SequenceSpec> sequences_of_step(const PlanFlags& flags, const PlanRequest& request,
                                             std::int64_t step) {
+  WEFT_USER_CHECK(!flags.corpus.empty() || flags.over_long == PlanFlags().over_long,
+                  "plan: --over-long is about the documents of a --corpus; leave it out here");
   const Tokens all_ranks = request.options.capacity * request.cluster.num_ranks;
   if (!flags.workload.empty()) {
     WEFT_USER_CHECK(!flags.global_batch_tokens.empty(),
@@ -178,6 +180,16 @@ std::vector<SequenceSpec> sequences_of_step(const PlanFlags& flags, const PlanRe
   return take_step(all, step,
                    parse_tokens(flags.global_batch_tokens, "--global-batch-tokens",
                                 std::max<std::int64_t>(1, total.value())));
+}
+
+std::vector<SequenceSpec> some_sequences_of_step(const PlanFlags& flags, const PlanRequest& request,
+                                                 std::int64_t step) {
+  std::vector<SequenceSpec> sequences = sequences_of_step(flags, request, step);
+  WEFT_USER_CHECK(!sequences.empty(),
+                  "simulate: step {} has no sequences, expected at least one; give a file of "
+                  "lengths that is not empty, a --corpus or a --workload",
+                  step);
+  return sequences;
 }
 
 void check_sequence_source(const PlanFlags& flags) {

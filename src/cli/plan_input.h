@@ -57,5 +57,8 @@ void check_sequence_source(const PlanFlags& flags);
 // The sequences of one step, from whichever source the flags name.
 std::vector<SequenceSpec> sequences_of_step(const PlanFlags& flags, const PlanRequest& request,
                                             std::int64_t step);
+// The same for a simulation: UserError when there is none.
+std::vector<SequenceSpec> some_sequences_of_step(const PlanFlags& flags, const PlanRequest& request,
+                                                 std::int64_t step);
 
 }  // namespace weft

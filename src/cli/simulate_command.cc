@@ -57,7 +57,7 @@ CaseOutlook simulate_case(const SimulateFlags& flags, const OutputFlags& output)
   }
   for (std::int64_t batch = 0; batch < std::max<std::int64_t>(1, flags.num_batches); ++batch) {
     const std::int64_t step = flags.sequences.step + batch;
-    request.sequences = sequences_of_step(flags.sequences, request, step);
+    request.sequences = some_sequences_of_step(flags.sequences, request, step);
     request.options.step = step;
     if (batch == 0) {
       outlook.num_sequences = static_cast<std::int64_t>(request.sequences.size());

@@ -82,7 +82,7 @@ std::vector<MeasuredStep> simulate_measured(const SimulateFlags& flags) {
   std::vector<MeasuredStep> steps;
   for (std::int64_t batch = 0; batch < std::max<std::int64_t>(1, flags.num_batches); ++batch) {
     request.options.step = flags.sequences.step + batch;
-    request.sequences = sequences_of_step(flags.sequences, request, request.options.step);
+    request.sequences = some_sequences_of_step(flags.sequences, request, request.options.step);
     for (const std::string& strategy : strategies) {
       request.options.strategy = strategy;
       request.options.offload = flags.offload && strategy == "hdp";

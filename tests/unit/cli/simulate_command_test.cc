@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -256,6 +257,19 @@ TEST_F(SimulateCommandTest, WrongInputIsNamed) {
   EXPECT_THAT(error(small({"--dtype", "fp8"})),
               HasSubstr("--dtype is 'fp8', expected bfloat16 or float32"));
   EXPECT_THAT(error({"--paper", "--model", "llama-7b"}), HasSubstr("the paper's own runs"));
+  EXPECT_THAT(error(small({"--over-long", "split"})), HasSubstr("documents of a --corpus"));
+}
+
+// GPU-hours of no tokens were printed as -nan.
+TEST_F(SimulateCommandTest, AStepWithoutSequencesIsRefused) {
+  std::ofstream(at("none.txt")) << "# no lengths\n";
+  EXPECT_THAT(error({"--model", "llama-7b", "--cluster", "a800", "--devices", "16", "--tp", "2",
+                     "--capacity", "8K", "--lengths", at("none.txt")}),
+              HasSubstr("step 0 has no sequences"));
+  save_cost_model(at("cost.json"), reference_cost_7b());
+  EXPECT_THAT(error({"--cost", at("cost.json"), "--ranks", "4", "--capacity", "8K", "--lengths",
+                     at("none.txt")}),
+              HasSubstr("step 0 has no sequences"));
 }
 
 }  // namespace

@@ -73,28 +73,30 @@ void BlockCache::set_limit(std::size_t bytes) {
   limit_bytes_ = bytes > 0 ? bytes : std::numeric_limits<std::size_t>::max();
 }
 
-// The piece that is being touched counts as lent, so that no other thread maps beyond the limits.
+// The piece that is being touched counts, so that no other thread keeps memory in its room; what
+// others had to map meanwhile goes first.
 void BlockCache::reserve(std::size_t bytes) {
   constexpr std::size_t kAtATime = 16 * kHugePage;
   std::unique_lock lock(mutex_);
   reserved_bytes_ = std::max(reserved_bytes_, std::min(bytes, limit_bytes_));
   while (const std::size_t missing = missing_for(bytes)) {
     const std::size_t size = std::min(missing, kAtATime);
-    lent_bytes_ += size;
+    in_flight_bytes_ += size;
     lock.unlock();
     const Address begin = map_memory(size);
     const bool touched = begin != 0 && touch(begin, size);
-    if (begin != 0 && !touched) unmap(begin, size);
     lock.lock();
-    lent_bytes_ -= size;
-    if (!touched) return;
+    in_flight_bytes_ -= size;
+    const bool has_room = lent_bytes_ + kept_bytes_ + size <= limit_bytes_;
+    if (begin != 0 && !(touched && has_room)) unmap(begin, size);
+    if (!touched || !has_room) return;
     keep(begin, {size, num_given_back_});
   }
 }
 
 // In whole huge pages: up to the next one, if the limit allows it.
 std::size_t BlockCache::missing_for(std::size_t bytes) const {
-  const std::size_t held = lent_bytes_ + kept_bytes_;
+  const std::size_t held = lent_bytes_ + kept_bytes_ + in_flight_bytes_;
   const std::size_t aim = std::min(bytes, limit_bytes_);
   if (aim <= held) return 0;
   const std::size_t more = round_up_to(aim - held, kHugePage);
@@ -144,7 +146,8 @@ BlockCache::Address BlockCache::map_more(std::size_t size) {
   const std::size_t most_lent = std::max(most_lent_bytes_, lent_bytes_ + size);
   const std::size_t limit =
       std::min(std::max(most_lent + most_lent / 8, reserved_bytes_), limit_bytes_);
-  const std::size_t room = limit > lent_bytes_ + size ? limit - lent_bytes_ - size : 0;
+  const std::size_t used = lent_bytes_ + in_flight_bytes_ + size;
+  const std::size_t room = limit > used ? limit - used : 0;
   drop_until(room);
   const std::size_t whole = round_up_to(size, kHugePage);
   std::size_t mapped = whole >= size && kept_bytes_ + (whole - size) <= room ? whole : size;

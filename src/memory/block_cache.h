@@ -71,6 +71,7 @@ class BlockCache {
   std::size_t lent_bytes_ = 0;
   std::size_t most_lent_bytes_ = 0;
   std::size_t reserved_bytes_ = 0;
+  std::size_t in_flight_bytes_ = 0;  // mapped by reserve(), not kept yet
   std::size_t limit_bytes_ = std::numeric_limits<std::size_t>::max();
   std::size_t kept_bytes_ = 0;
   std::uint64_t num_given_back_ = 0;

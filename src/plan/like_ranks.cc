@@ -74,6 +74,9 @@ std::optional<LikeRanks> find_like_ranks(const ClusterSpec& cluster, Tokens capa
     const Tokens own = cluster.capacity_of(Rank(r), capacity);
     found.cluster.memory.push_back(std::min(1.0, ratio(own, found.capacity)));
   }
+  const auto is_full = [](double memory) { return memory == 1.0; };
+  if (std::all_of(found.cluster.memory.begin(), found.cluster.memory.end(), is_full))
+    found.cluster.memory.clear();
   return found;
 }
 

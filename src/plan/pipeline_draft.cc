@@ -171,38 +171,57 @@ std::int64_t PipelineDraft::end_of(const Lane& lane) const {
   }
   const std::int64_t end =
       lane.groups_end + lane.whole + packs * fixed_ns_ + (num_stages_ - 1) * largest;
-  return lane.slowness == 1 ? end
-                            : static_cast<std::int64_t>(lane.slowness * static_cast<double>(end));
+  if (lane.slowness == 1) return end;
+  constexpr double kForever = 1e18;  // of speeds a million times slower
+  return static_cast<std::int64_t>(std::min(kForever, lane.slowness * static_cast<double>(end)));
 }
 
+void PipelineDraft::add_whole(std::size_t sequence, Lane& lane) const {
+  lane.longest_whole = std::max(lane.longest_whole, whole_ns_[sequence]);
+  lane.whole += whole_ns_[sequence];
+  lane.tokens += header_.sequences[sequence].tokens;
+  lane.sequences.push_back(static_cast<std::int32_t>(sequence));
+}
+
+std::int64_t PipelineDraft::end_with(std::size_t sequence, Lane& lane) const {
+  const auto [longest, whole, tokens] = std::tuple(lane.longest_whole, lane.whole, lane.tokens);
+  add_whole(sequence, lane);
+  const std::int64_t end = end_of(lane) + lane.lateness;
+  lane.sequences.pop_back();
+  std::tie(lane.longest_whole, lane.whole, lane.tokens) = std::tuple(longest, whole, tokens);
+  return end;
+}
+
+// To the like rank that ends first; to the odd one that does, where it ends no later with it than
+// that rank: a slow rank that is still empty must not get one of the longest.
 void PipelineDraft::deal_whole(std::span<const std::int64_t> lateness, Draft& draft) const {
   std::vector<Lane>& lanes = draft.lanes;
   std::vector<bool> is_shared(header_.sequences.size());
   for (const PlacedInterval& group : draft.groups)
     is_shared[static_cast<std::size_t>(group.sequence_idx)] = true;
   using Entry = std::pair<std::int64_t, std::size_t>;  // end, rank
-  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ends;
-  std::vector<Entry> passed;  // that do not hold the sequence
+  using Ends = std::priority_queue<Entry, std::vector<Entry>, std::greater<>>;
+  Ends like;
+  Ends odd;
+  const auto ends_of = [&](std::size_t r) -> Ends& {
+    return r < static_cast<std::size_t>(num_like_) ? like : odd;
+  };
   for (std::size_t r = 0; r < lanes.size(); ++r) {
     if (!lateness.empty()) lanes[r].lateness = lateness[r];
-    ends.push({end_of(lanes[r]) + lanes[r].lateness, r});
+    ends_of(r).push({end_of(lanes[r]) + lanes[r].lateness, r});
   }
   for (std::size_t i = 0; i < header_.sequences.size(); ++i) {
     if (is_shared[i]) continue;
-    passed.clear();
-    while (lanes[ends.top().second].capacity < header_.sequences[i].tokens) {
-      passed.push_back(ends.top());
-      ends.pop();
+    std::size_t r = like.top().second;
+    if (!odd.empty()) {
+      const std::size_t other = odd.top().second;
+      if (lanes[other].capacity >= header_.sequences[i].tokens &&
+          end_with(i, lanes[other]) <= end_with(i, lanes[r]))
+        r = other;
     }
-    const std::size_t r = ends.top().second;
-    ends.pop();
-    for (const Entry& entry : passed) ends.push(entry);
-    Lane& lane = lanes[r];
-    lane.longest_whole = std::max(lane.longest_whole, whole_ns_[i]);
-    lane.whole += whole_ns_[i];
-    lane.tokens += header_.sequences[i].tokens;
-    lane.sequences.push_back(static_cast<std::int32_t>(i));
-    ends.push({end_of(lane) + lane.lateness, r});
+    ends_of(r).pop();
+    add_whole(i, lanes[r]);
+    ends_of(r).push({end_of(lanes[r]) + lanes[r].lateness, r});
   }
 }
 

@@ -73,6 +73,9 @@ class PipelineDraft {
   std::size_t choose_block(const std::vector<Block>& blocks, const GangTask& task,
                            std::int64_t target) const;
   void place_groups(const std::vector<GangTask>& tasks, std::int64_t target, Draft& draft) const;
+  void add_whole(std::size_t sequence, Lane& lane) const;
+  // Of the lane with the sequence as well, lateness included.
+  std::int64_t end_with(std::size_t sequence, Lane& lane) const;
   void deal_whole(std::span<const std::int64_t> lateness, Draft& draft) const;
   void append_packs(std::int32_t rank, const Lane& lane, StepPlan& plan) const;
 

@@ -93,6 +93,10 @@ void check_sequences(std::span<const SequenceSpec> sequences, const ClusterSpec&
   Tokens all;
   for (std::int32_t r = 0; r < cluster.num_ranks; ++r)
     all += cluster.capacity_of(Rank(r), capacity);
+  WEFT_USER_CHECK(all > Tokens(0),
+                  "plan: no rank holds a token: {} ranks, whose memories are shares of a capacity "
+                  "of {} tokens; raise the capacity or the memories",
+                  cluster.num_ranks, capacity);
   for (const SequenceSpec& sequence : sequences) {
     WEFT_USER_CHECK(sequence.tokens >= Tokens(1),
                     "plan: sequence {} has {} tokens, expected at least 1", sequence.id,

@@ -46,6 +46,18 @@ void append_schedule(const GangSchedule& schedule, StepPlan& plan) {
   append_packs_before(kAfterAllGroups);
 }
 
+// The odd ranks get nothing.
+void plan_like_ranks_alone(const PlanRequest& request, std::int32_t num_like, StepPlan& plan) {
+  PlanRequest alone = request;
+  alone.cluster.num_ranks = num_like;
+  if (!alone.cluster.speed.empty()) alone.cluster.speed.resize(static_cast<std::size_t>(num_like));
+  alone.cluster.memory.clear();
+  const std::int32_t num_ranks = std::exchange(plan.num_ranks, num_like);
+  plan_hdp(alone, plan);
+  plan.num_ranks = num_ranks;
+  plan.ranks.resize(static_cast<std::size_t>(num_ranks));
+}
+
 // Ranks that are not all alike: taken as like ones and a few odd ones, and where that falls short
 // one by one.
 void plan_hdp_unlike(const PlanRequest& request, StepPlan& plan) {
@@ -55,9 +67,21 @@ void plan_hdp_unlike(const PlanRequest& request, StepPlan& plan) {
   if (static_cast<double>(makespan.value()) <=
       kNearEnough * static_cast<double>(header.lower_bound.value()))
     return;
+  Nanoseconds best = makespan;
+  const auto try_plan = [&](StepPlan other) {
+    const Nanoseconds own = evaluate(other, request.cost, request.cluster).makespan;
+    if (own >= best) return;
+    best = own;
+    plan = std::move(other);
+  };
   StepPlan other = header;
   plan_hdp_uneven(request, other);
-  if (evaluate(other, request.cost, request.cluster).makespan < makespan) plan = std::move(other);
+  try_plan(std::move(other));
+  // Where sequences are few, one on a slow rank may take longer than all of them without it.
+  other = header;
+  if (plan.sequences.size() <= kFewSequences &&
+      plan_mostly_like(request, other, plan_like_ranks_alone))
+    try_plan(std::move(other));
 }
 
 struct Candidate {

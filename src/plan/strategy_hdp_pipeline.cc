@@ -25,28 +25,18 @@ constexpr std::int64_t kAnyTime = std::int64_t{1} << 62;
 
 class PipelineSearch {
  public:
-  // The first `num_like` ranks are alike; 0: too few are for drafts.
+  // The first `num_like` ranks are alike; for drafts.
   PipelineSearch(const PlanRequest& request, const StepPlan& header, std::int32_t num_like)
       : request_(request), header_(header), num_like_(num_like) {}
 
   StepPlan run() {
     try_plan(plan_of_one_stage());
-    if (num_like_ > 0) try_drafts();
+    try_drafts();
     return std::move(best_);
   }
-
- private:
-  bool is_near_enough() const {
-    return static_cast<double>(best_evaluation_->makespan.value()) <=
-           kNearEnough * static_cast<double>(header_.lower_bound.value());
-  }
-
-  bool try_plan(StepPlan plan) {
-    Evaluation evaluation = evaluate(plan, request_.cost, request_.cluster);
-    if (best_evaluation_ && evaluation.makespan >= best_evaluation_->makespan) return false;
-    best_ = std::move(plan);
-    best_evaluation_ = std::move(evaluation);
-    return true;
+  StepPlan run_drafts() {
+    try_drafts();
+    return std::move(best_);
   }
 
   // What plan_hdp makes of ranks that have only the layers of a first stage.
@@ -63,6 +53,20 @@ class PipelineSearch {
     plan.pipeline_stages = header_.pipeline_stages;
     plan.lower_bound = header_.lower_bound;
     return plan;
+  }
+
+ private:
+  bool is_near_enough() const {
+    return best_evaluation_ && static_cast<double>(best_evaluation_->makespan.value()) <=
+                                   kNearEnough * static_cast<double>(header_.lower_bound.value());
+  }
+
+  bool try_plan(StepPlan plan) {
+    Evaluation evaluation = evaluate(plan, request_.cost, request_.cluster);
+    if (best_evaluation_ && evaluation.makespan >= best_evaluation_->makespan) return false;
+    best_ = std::move(plan);
+    best_evaluation_ = std::move(evaluation);
+    return true;
   }
 
   void try_drafts() {
@@ -114,12 +118,22 @@ class PipelineSearch {
 }  // namespace
 
 void plan_hdp_pipeline(const PlanRequest& request, StepPlan& plan) {
-  const auto search = [](const PlanRequest& own, std::int32_t num_like, StepPlan& into) {
-    const StepPlan header = into;
-    into = PipelineSearch(own, header, num_like).run();
+  const StepPlan header = plan;
+  PipelineSearch search(request, header, plan.num_ranks);
+  if (request.cluster.is_uniform()) {
+    plan = search.run();
+    return;
+  }
+  const auto draft = [](const PlanRequest& own, std::int32_t num_like, StepPlan& into) {
+    const StepPlan own_header = into;
+    into = PipelineSearch(own, own_header, num_like).run_drafts();
   };
-  if (request.cluster.is_uniform()) return search(request, plan.num_ranks, plan);
-  if (!plan_mostly_like(request, plan, search)) search(request, 0, plan);
+  StepPlan drafted = header;
+  plan = search.plan_of_one_stage();
+  if (!plan_mostly_like(request, drafted, draft)) return;
+  if (evaluate(drafted, request.cost, request.cluster).makespan <
+      evaluate(plan, request.cost, request.cluster).makespan)
+    plan = std::move(drafted);
 }
 
 }  // namespace weft

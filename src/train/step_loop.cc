@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "comm/collectives.h"
 #include "comm/thread/thread_world.h"
+#include "machine/memory_size.h"
 #include "machine/resident_size.h"
 #include "memory/counting_allocator.h"
 #include "memory/freed_memory.h"
@@ -28,6 +29,13 @@ std::int64_t count_causal_pairs(const StepPlan& plan) {
   for (const SequenceSpec& sequence : plan.sequences)
     pairs += causal_work({0, sequence.tokens.value()});
   return pairs;
+}
+
+// Of a prediction that no budget need limit: at most half of what the machine has left on top of
+// what the process has.
+void fetch_large_blocks(Bytes wanted) {
+  const Bytes left = read_memory_size(system_text()).usable();
+  reserve_large_blocks(std::min(wanted, resident_size(system_text()) + left / 2));
 }
 
 // Rank 0 takes the next prepared step and sends every rank its slice.
@@ -194,7 +202,7 @@ RankLoop::RankLoop(const StepLoop& loop, const SequenceSource& source, PlanFeed*
                                 .depth = loop.plans_ahead,
                                 .memory = loop.memory,
                                 .ranks_here = loop.ranks_here,
-                                .reserve = reserve_large_blocks});
+                                .reserve = fetch_large_blocks});
   }
 }
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <string>
 
+#include "base/error.h"
+#include "corpus/workload.h"
 #include "plan/evaluate.h"
 #include "plan/lower_bound.h"
 #include "plan/rank_profile.h"
@@ -138,6 +140,44 @@ TEST(MostlyLikePlan, PipelinesWithAStragglerArePipelinesStill) {
   const Planned straggling = planned(request);
   EXPECT_FALSE(straggling.is_in_group(5));
   EXPECT_LE(ratio(straggling.plan.makespan, alike.plan.makespan), 1.03);
+}
+
+// A slow rank got one of the longest sequences, or drafts replaced the search of few sequences: up
+// to 2.6 and 1.2 times as long as without the rank.
+TEST(MostlyLikePlan, ASlowRankIsHardlyEverWorseThanADeadOne) {
+  struct Case {
+    std::int32_t num_ranks, stages;
+    std::size_t num_sequences;
+    double speed;
+  };
+  for (const Case& one : {Case{32, 2, 50, 0.9}, Case{8, 4, 200, 0.1}, Case{16, 4, 200, 0.1},
+                          Case{32, 1, 50, 0.1}, Case{32, 1, 50, 0.5}, Case{16, 2, 60, 1e-6}}) {
+    for (std::uint64_t seed = 0; seed < 8; ++seed) {
+      SCOPED_TRACE(::testing::Message() << one.num_ranks << " ranks, " << one.stages
+                                        << " stages, speed " << one.speed << ", seed " << seed);
+      std::vector<std::int64_t> lengths = draw_lengths(
+          parse_workload("lognormal:1500,1.3,60000", Tokens(4096 * (one.num_ranks - 3))),
+          Tokens(1 << 20), seed, 0);
+      lengths.resize(std::min(lengths.size(), one.num_sequences));
+      PlanRequest request = request_of("hdp", sequences_of(lengths), one.num_ranks, 4096);
+      request.cluster.pipeline_stages = one.stages;
+      request.cluster.memory.assign(static_cast<std::size_t>(one.num_ranks), 1.0);
+      request.cluster.memory[3] = 0;
+      const Planned dead = planned(request);
+      request.cluster.memory.clear();
+      request.cluster.speed.assign(static_cast<std::size_t>(one.num_ranks), 1.0);
+      request.cluster.speed[3] = one.speed;
+      EXPECT_LE(ratio(planned(request).plan.makespan, dead.plan.makespan), 1.03);
+    }
+  }
+}
+
+TEST(MostlyLikePlan, AClusterThatHoldsNothingIsRefused) {
+  for (const std::vector<std::int64_t>& lengths : {std::vector<std::int64_t>{}, {1, 2}}) {
+    PlanRequest request = request_of("hdp", sequences_of(lengths), 4, 4096);
+    request.cluster.memory.assign(4, 0.0001);
+    EXPECT_THROW(make_plan(request), UserError);
+  }
 }
 
 TEST(LowerBound, DeadRanksLeaveThatOfTheLiveOnes) {

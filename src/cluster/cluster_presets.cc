@@ -9,17 +9,17 @@
 namespace weft {
 namespace {
 
-// 16,384 devices.
-constexpr std::int64_t kPresetNodes = 2048;
+// In whole nodes.
+constexpr std::int64_t kPresetDevices = 16'384;
 
 constexpr const char* kAssumed = "assumed; measure it on your own machines";
 
 // What the presets share: what is no data-sheet figure, and the source of it.
-ClusterDescription node_of_eight(std::string name) {
+ClusterDescription cluster_of(std::string name, std::int64_t devices_per_node = 8) {
   ClusterDescription cluster;
   cluster.name = std::move(name);
-  cluster.num_nodes = kPresetNodes;
-  cluster.devices_per_node = 8;
+  cluster.num_nodes = (kPresetDevices + devices_per_node - 1) / devices_per_node;
+  cluster.devices_per_node = devices_per_node;
   cluster.gemm_share = 0.7;
   cluster.attention_share = 0.55;
   cluster.node_link_latency_ns = 5'000;
@@ -44,19 +44,25 @@ void set_device(ClusterDescription& cluster, double peak, double memory, double 
   cluster.sources["memory_bytes_per_second"] = source;
 }
 
+struct HostLink {
+  const char* name;
+  double bytes_per_second;  // a device, one direction
+};
+
 // `node_link` in both directions together, as NVLink is advertised.
 void set_links(ClusterDescription& cluster, double node_link, std::int64_t nics, double nic_bits,
-               double host_link, const std::string& source) {
+               const HostLink& host_link, const std::string& source) {
   cluster.node_link_bytes_per_second = node_link / 2;
   cluster.nics_per_node = nics;
   cluster.nic_bytes_per_second = nic_bits / 8;
-  cluster.host_link_bytes_per_second = host_link;
+  cluster.host_link_bytes_per_second = host_link.bytes_per_second;
   cluster.sources["node_link_bytes_per_second"] =
       source + fmt::format(": NVLink {:.0f} GB/s in both directions", node_link / 1e9);
   cluster.sources["nics_per_node"] = source;
   cluster.sources["nic_bytes_per_second"] = source + fmt::format(": {:.0f} Gb/s", nic_bits / 1e9);
   cluster.sources["host_link_bytes_per_second"] =
-      source + fmt::format(": PCIe, {:.0f} GB/s a direction", host_link / 1e9);
+      source + fmt::format(": {}, {:.0f} GB/s a direction", host_link.name,
+                           host_link.bytes_per_second / 1e9);
   cluster.sources["devices_per_node"] = source;
   cluster.sources["host_memory_bytes"] = source;
 }
@@ -64,29 +70,37 @@ void set_links(ClusterDescription& cluster, double node_link, std::int64_t nics,
 constexpr const char* kDgxA100 = "NVIDIA DGX A100 640GB data sheet";
 constexpr const char* kDgxH100 = "NVIDIA DGX H100 data sheet";
 constexpr const char* kDgxH200 = "NVIDIA DGX H200 data sheet";
+constexpr const char* kGb200 = "NVIDIA GB200 NVL72 data sheet";
 
 std::vector<ClusterDescription> presets() {
   std::vector<ClusterDescription> list;
   // PCIe 4.0 x16 and 5.0 x16: 16 and 32 GT/s a lane, 128b/130b.
-  constexpr double kPcie4 = 31.5e9;
-  constexpr double kPcie5 = 63e9;
-  list.push_back(node_of_eight("a100-80g"));
+  constexpr HostLink kPcie4{.name = "PCIe", .bytes_per_second = 31.5e9};
+  constexpr HostLink kPcie5{.name = "PCIe", .bytes_per_second = 63e9};
+  // 450 GB/s a direction for the two devices of a Grace processor.
+  constexpr HostLink kChipToChip{.name = "NVLink-C2C", .bytes_per_second = 225e9};
+  list.push_back(cluster_of("a100-80g"));
   set_device(list.back(), 312e12, 80e9, 2.039e12, "NVIDIA A100 80GB SXM data sheet");
   set_links(list.back(), 600e9, 8, 200e9, kPcie4, kDgxA100);
   // The A100 with a slower NVLink, in nodes of 4 NICs.
-  list.push_back(node_of_eight("a800"));
+  list.push_back(cluster_of("a800"));
   set_device(list.back(), 312e12, 80e9, 2.039e12, "NVIDIA A800 80GB SXM data sheet");
   set_links(list.back(), 400e9, 4, 200e9, kPcie4,
             "A800 nodes of Zeppelin (arXiv 2509.21841), 4 x 200 Gb/s; host as DGX A100");
-  list.push_back(node_of_eight("h800"));
+  list.push_back(cluster_of("h800"));
   set_device(list.back(), 989e12, 80e9, 3.35e12, "NVIDIA H800 SXM data sheet");
   set_links(list.back(), 400e9, 8, 400e9, kPcie5, "H800 nodes of 8 NICs; otherwise as DGX H100");
-  list.push_back(node_of_eight("h100"));
+  list.push_back(cluster_of("h100"));
   set_device(list.back(), 989e12, 80e9, 3.35e12, "NVIDIA H100 SXM data sheet");
   set_links(list.back(), 900e9, 8, 400e9, kPcie5, kDgxH100);
-  list.push_back(node_of_eight("h200"));
+  list.push_back(cluster_of("h200"));
   set_device(list.back(), 989e12, 141e9, 4.8e12, "NVIDIA H200 SXM data sheet");
   set_links(list.back(), 900e9, 8, 400e9, kPcie5, kDgxH200);
+  // A node is what NVLink joins: a rack of 18 hosts of 4 devices, 36 processors of 480 GB.
+  list.push_back(cluster_of("gb200", 72));
+  set_device(list.back(), 2500e12, 186e9, 8e12, kGb200);
+  set_links(list.back(), 1800e9, 72, 400e9, kChipToChip, kGb200);
+  list.back().host_memory_bytes = 36 * 480e9;
   return list;
 }
 

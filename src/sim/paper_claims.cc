@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "base/random.h"
-#include "cluster/cluster_presets.h"
 #include "cost/micro_batch_time.h"
 #include "plan/evaluate.h"
 #include "plan/offload.h"
@@ -93,35 +92,6 @@ void pack_at_random(std::uint64_t seed, double& balance, double& spread) {
   balance = sum / kSide / *std::max_element(rows, rows + kSide);
   spread = *std::max_element(pairs.begin(), pairs.end()) /
            std::max(1.0, *std::min_element(pairs.begin(), pairs.end()));
-}
-
-// The model of Megatron-LM's example (examples/dynamic_context_parallel/benchmark_dcp.sh): 12
-// layers of 2048, 16 heads, feed-forward 8192 without a gate (two thirds of a gated one's weights).
-ModelShape megatron_model() {
-  return {.name = "megatron-dcp-example",
-          .source = "Megatron-LM examples/dynamic_context_parallel",
-          .num_layers = 12,
-          .hidden_size = 2048,
-          .num_heads = 16,
-          .num_kv_heads = 16,
-          .head_dim = 128,
-          .intermediate_size = 8192 * 2 / 3,
-          .vocab_size = 131072};
-}
-
-// Its steps: 8 sequences for every 4 ranks, none shorter than 128 tokens.
-std::vector<SequenceSpec> megatron_sequences(std::int32_t ranks, std::int64_t step) {
-  constexpr std::int64_t kShortest = 128;
-  const std::size_t count = static_cast<std::size_t>(ranks) * 2;
-  std::vector<SequenceSpec> sequences =
-      paper_sequences("lognormal:1024,1.5,8192", Tokens(8192), step,
-                      Tokens(static_cast<std::int64_t>(count) * 8192));
-  sequences.resize(count);
-  for (SequenceSpec& sequence : sequences) {
-    sequence.tokens = std::max(sequence.tokens, Tokens(kShortest));
-    sequence.num_targets = sequence.tokens.value() - 1;
-  }
-  return sequences;
 }
 
 }  // namespace
@@ -245,35 +215,6 @@ std::vector<PaperClaim> predict_offload_curve() {
   }
   claims.push_back({"offload", "step time with recomputation", kPaperRecomputeTime,
                     (1 + cost.backward_ratio + 1) / (1 + cost.backward_ratio)});
-  return claims;
-}
-
-std::vector<PaperClaim> predict_megatron() {
-  constexpr int kSteps = 40;
-  std::vector<PaperClaim> claims;
-  for (const MegatronPoint& point : kMegatronDynamic) {
-    ClusterDescription cluster = find_cluster("h100");
-    cluster.devices_per_node = 4;
-    cluster.nics_per_node = 4;
-    TrainingSetup setup;
-    setup.mesh = mesh_of_devices(cluster, point.ranks, 1, 1);
-    const Scenario scenario = make_scenario(megatron_model(), cluster, setup);
-    double times[3] = {};
-    for (int step = 0; step < kSteps; ++step) {
-      PlanRequest request =
-          plan_request(scenario, {.capacity = Tokens(2048), .max_context = Tokens(8192)});
-      request.sequences = megatron_sequences(point.ranks, step);
-      std::size_t at = 0;
-      for (const char* strategy : {"static", "pow2", "hdp"}) {
-        request.options.strategy = strategy;
-        times[at++] += look_ahead(scenario, make_plan(request), false).step_s;
-      }
-    }
-    claims.push_back({"megatron", fmt::format("pow2 over static, {} ranks", point.ranks),
-                      point.speedup, times[0] / times[1]});
-    claims.push_back({"megatron", fmt::format("hdp over static, {} ranks", point.ranks), 0,
-                      times[0] / times[2]});
-  }
   return claims;
 }
 

@@ -1,4 +1,4 @@
-// The paper's other checkable claims, and Megatron-LM's published example, predicted.
+// The paper's other checkable claims, predicted.
 #pragma once
 
 #include <string>
@@ -29,7 +29,5 @@ std::vector<PaperClaim> predict_random_packing();
 std::vector<PaperClaim> predict_degrees();
 // Fig. 21: step time and memory against the offload ratio; one ratio (half is free) sets the scale.
 std::vector<PaperClaim> predict_offload_curve();
-// Megatron-LM's dynamic context parallelism over its static one, and what `hdp` adds.
-std::vector<PaperClaim> predict_megatron();
 
 }  // namespace weft

@@ -124,6 +124,7 @@ ClusterSpec cluster_of(const PlanFlags& flags) {
     cluster.memory[checked_rank(rank, "--dead", flags)] = 0;
   }
   cluster.pipeline_stages = flags.pipeline_stages;
+  cluster.virtual_stages = flags.virtual_stages;
   validate(cluster);
   return cluster;
 }
@@ -256,6 +257,11 @@ void add_input_flags(CLI::App& plan, PlanFlags& flags) {
                   "Every rank is a pipeline of P devices that share its layers (default: 1)")
       ->check(CLI::Range(std::int32_t{1}, std::numeric_limits<std::int32_t>::max()))
       ->type_name("P");
+  plan.add_option(
+          "--virtual-stages", flags.virtual_stages,
+          "Each of them holds V chunks of layers, run in turns (interleaved 1F1B; default: 1)")
+      ->check(CLI::Range(std::int32_t{1}, std::numeric_limits<std::int32_t>::max()))
+      ->type_name("V");
   plan.add_flag(
       "--offload", flags.offload,
       "Long sequences may offload activations to need fewer ranks, where the cost says how "

@@ -26,6 +26,7 @@ struct PlanFlags {
   std::vector<std::string> rank_speeds;  // "RANK=SPEED"
   std::vector<std::int32_t> dead;        // ranks that get nothing
   std::int32_t pipeline_stages = 1;
+  std::int32_t virtual_stages = 1;
   bool offload = false;
   int num_threads = 1;
   std::string capacity;

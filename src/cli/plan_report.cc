@@ -166,8 +166,10 @@ void print_plan(const MadePlan& made, const CostModel& cost) {
   fmt::print("ranks          {} with a capacity of {} tokens\n", plan.num_ranks,
              format_count(plan.capacity.value()));
   if (plan.pipeline_stages > 1) {
-    fmt::print("pipelines      every rank is {} stages, {} devices in all\n", plan.pipeline_stages,
-               std::int64_t{plan.num_ranks} * plan.pipeline_stages);
+    fmt::print(
+        "pipelines      every rank is {} stages{}, {} devices in all\n", plan.pipeline_stages,
+        plan.virtual_stages > 1 ? fmt::format(" of {} virtual ones", plan.virtual_stages) : "",
+        std::int64_t{plan.num_ranks} * plan.pipeline_stages);
   }
   fmt::print("groups         {} (largest degree {}), {} sequences shared\n", plan.groups.size(),
              evaluation.max_degree, evaluation.sharded_sequences);

@@ -56,6 +56,12 @@ void validate(const ClusterSpec& cluster) {
   uniform_cluster(cluster.num_ranks, cluster.ranks_per_node);
   WEFT_USER_CHECK(cluster.pipeline_stages >= 1,
                   "cluster: pipeline_stages is {}, expected at least 1", cluster.pipeline_stages);
+  WEFT_USER_CHECK(cluster.virtual_stages >= 1, "cluster: virtual_stages is {}, expected at least 1",
+                  cluster.virtual_stages);
+  WEFT_USER_CHECK(cluster.virtual_stages == 1 || cluster.pipeline_stages > 1,
+                  "cluster: {} virtual stages without a pipeline; expected 1, or more pipeline "
+                  "stages than one",
+                  cluster.virtual_stages);
   const auto num_ranks = static_cast<std::size_t>(cluster.num_ranks);
   WEFT_USER_CHECK(cluster.speed.empty() || cluster.speed.size() == num_ranks,
                   "cluster: {} speeds for {} ranks; give one for each rank, or none",

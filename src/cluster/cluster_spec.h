@@ -20,6 +20,8 @@ struct ClusterSpec {
   // Pipeline stages of every rank, each on a device of its own: the layers of a rank are cut evenly
   // into so many stages (docs/planner.md "Pipelines").
   std::int32_t pipeline_stages = 1;
+  // Chunks of layers that each of these devices holds, in turns (interleaved 1F1B).
+  std::int32_t virtual_stages = 1;
   friend bool operator==(const ClusterSpec&, const ClusterSpec&) = default;
 
   double speed_of(Rank rank) const;   // > 0

@@ -186,7 +186,7 @@ DeviceMemory device_memory(const ModelShape& model, const TrainingSetup& setup) 
   memory.gradients = weights * setup.gradient_bytes;
   memory.optimizer = weights * setup.optimizer_bytes / real(mesh.num_ranks);
   // The first stage of 1F1B holds as many micro-batches as there are stages; with V chunks a device
-  // as many passes of a chunk as sim/pass_order.h lets in: (V + 1) p - 1.
+  // as many passes of a chunk as plan/pass_order.h lets in: (V + 1) p - 1.
   const double layers_held = setup.virtual_stages == 1
                                  ? layers * real(mesh.pipeline)
                                  : layers / real(setup.virtual_stages) *

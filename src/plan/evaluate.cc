@@ -105,7 +105,7 @@ void time_pipelines(const StepPlan& plan, const CostModel& cost, const SlotOrder
   run_pipelines({.plan = &plan, .layer_ns = layer_ns, .slot_order = order.slots}, cost,
                 [&](const PipelinePass& pass) {
                   SlotTime& slot = result.slots[static_cast<std::size_t>(pass.slot_idx)];
-                  if (pass.stage > 0) return;
+                  if (pass.stage > 0 || pass.chunk > 0) return;
                   if (pass.is_backward) {
                     slot.end = pass.end;
                   } else {
@@ -229,6 +229,14 @@ Evaluation evaluate(const StepPlan& plan, const CostModel& cost, const ClusterSp
   WEFT_USER_CHECK(cluster.pipeline_stages == plan.pipeline_stages,
                   "evaluate: the plan is for pipelines of {} stages, the cluster has {}",
                   plan.pipeline_stages, cluster.pipeline_stages);
+  WEFT_USER_CHECK(cluster.virtual_stages == plan.virtual_stages,
+                  "evaluate: the plan is for {} virtual stages a device, the cluster has {}",
+                  plan.virtual_stages, cluster.virtual_stages);
+  WEFT_USER_CHECK(
+      plan.virtual_stages == 1 ||
+          cost.num_layers % (std::int64_t{plan.pipeline_stages} * plan.virtual_stages) == 0,
+      "evaluate: {} pipeline stages of {} virtual stages, but the cost '{}' has {} layers",
+      plan.pipeline_stages, plan.virtual_stages, cost.name, cost.num_layers);
   WEFT_USER_CHECK(plan.pipeline_stages <= cost.num_layers,
                   "evaluate: {} pipeline stages, but the cost '{}' has {} layers",
                   plan.pipeline_stages, cost.name, cost.num_layers);

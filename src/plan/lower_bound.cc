@@ -64,13 +64,15 @@ class Bounds {
 
   // Time that a rank takes for slots of `layer_ns` together, none of them shorter than `least_ns`:
   // in a pipeline the first stage has its share of the layers for all of them, and the last stage
-  // waits for the first slot to arrive and for the last one to go back.
+  // waits for the first slot to arrive and for the last one to go back, which of V chunks a device
+  // is a V-th of the other stages' layers.
   double in_stages(double layer_ns, double least_ns) const {
     if (num_stages_ == 1) return layer_ns;
     const double all = cost_.num_layers;
     const double first = layers_of_stage(cost_.num_layers, num_stages_, 0);
     const double last = layers_of_stage(cost_.num_layers, num_stages_, num_stages_ - 1);
-    return std::max(layer_ns * first, layer_ns * last + least_ns * (all - last)) / all;
+    const double way = (all - last) / cluster_.virtual_stages;
+    return std::max(layer_ns * first, layer_ns * last + least_ns * way) / all;
   }
 
   // Speed-weighted busy time that no plan avoids: area_ whatever the degrees, exposed_ when each

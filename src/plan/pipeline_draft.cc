@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <queue>
 #include <tuple>
 #include <utility>
@@ -25,9 +26,6 @@ struct PipelineDraft::Block {
   std::int64_t largest_group = 0;
   std::int32_t num_ranks = 0;
   RankInterval ranks;
-  std::int64_t end_with(std::int64_t stage, std::int32_t num_stages) const {
-    return groups_end + stage + (num_stages - 1) * std::max(largest_group, stage);
-  }
 };
 
 PipelineDraft::PipelineDraft(const PlanRequest& request, const StepPlan& header,
@@ -36,6 +34,7 @@ PipelineDraft::PipelineDraft(const PlanRequest& request, const StepPlan& header,
       header_(header),
       costs_(request.cost, request.cluster),
       num_stages_(request.cluster.pipeline_stages),
+      num_chunks_(request.cluster.virtual_stages),
       num_like_(num_like),
       speed_(request.cluster.speed_of(Rank(0))),
       fixed_ns_(stage_ns(all_layers(request.cost, request.cost.fixed_ns / speed_))) {
@@ -100,7 +99,8 @@ std::size_t PipelineDraft::choose_block(const std::vector<Block>& blocks, const 
   for (std::size_t b = 0; b < blocks.size(); ++b) {
     if (blocks[b].num_ranks < task.degree) continue;
     const std::int64_t stage = stage_on(task, place_in(blocks[b], task.degree));
-    const std::int64_t end = blocks[b].end_with(stage, num_stages_);
+    const std::int64_t end =
+        blocks[b].groups_end + stage + bubble(std::max(blocks[b].largest_group, stage));
     const std::tuple key(end > target, end > target ? end : -end, blocks[b].num_ranks);
     if (chosen < blocks.size() && key >= best) continue;
     chosen = b;
@@ -109,8 +109,8 @@ std::size_t PipelineDraft::choose_block(const std::vector<Block>& blocks, const 
   return chosen;
 }
 
-void PipelineDraft::place_groups(const std::vector<GangTask>& tasks, std::int64_t target,
-                                 Draft& draft) const {
+void PipelineDraft::place_in_blocks(const std::vector<GangTask>& tasks, std::int64_t target,
+                                    Draft& draft) const {
   std::vector<Block> blocks{{.num_ranks = num_like_, .ranks = {0, num_like_}}};
   for (const GangTask& task : tasks) {
     const std::size_t chosen = choose_block(blocks, task, target);
@@ -122,7 +122,9 @@ void PipelineDraft::place_groups(const std::vector<GangTask>& tasks, std::int64_
     const std::int64_t stage = stage_on(task, members.ranks);
     members.groups_end += stage;
     members.largest_group = std::max(members.largest_group, stage);
-    draft.groups.push_back({task.sequence_idx, members.ranks});
+    PlacedGroup& group = draft.groups.emplace_back(PlacedGroup{task.sequence_idx, {}});
+    for (std::int32_t rank = members.ranks.begin; rank < members.ranks.end; ++rank)
+      group.ranks.emplace_back(rank);
     blocks[chosen].ranks.begin = members.ranks.end;
     blocks[chosen].num_ranks = before.ranks.end - members.ranks.end;
     if (blocks[chosen].num_ranks == 0) {
@@ -146,15 +148,70 @@ void PipelineDraft::place_groups(const std::vector<GangTask>& tasks, std::int64_
   }
 }
 
+// Ranks stand in the order of their ends. A group takes neighbours there: where it ends within the
+// target those that wait least for the last of them, of like ones the fullest; else those with
+// which it ends first.
+void PipelineDraft::place_on_levels(const std::vector<GangTask>& tasks, std::int64_t target,
+                                    Draft& draft) const {
+  std::vector<std::int32_t> order(static_cast<std::size_t>(num_like_));
+  std::iota(order.begin(), order.end(), 0);
+  const auto lane = [&](std::int32_t rank) -> Lane& {
+    return draft.lanes[static_cast<std::size_t>(rank)];
+  };
+  const auto is_before = [&](std::int32_t a, std::int32_t b) {
+    return std::tuple(lane(a).groups_end, a) < std::tuple(lane(b).groups_end, b);
+  };
+  for (const GangTask& task : tasks) {
+    const auto width = static_cast<std::size_t>(task.degree);
+    const std::int64_t stage =
+        stage_ns(Nanoseconds(costs_.has_places() ? task.between : task.duration));
+    std::size_t chosen = 0;
+    std::tuple<bool, std::int64_t, std::int64_t> best;
+    std::int64_t sum = 0;
+    for (std::size_t last = 0; last < order.size(); ++last) {
+      sum += lane(order[last]).groups_end;
+      if (last + 1 < width) continue;
+      const std::size_t first = last + 1 - width;
+      const std::int64_t start = lane(order[last]).groups_end;
+      // The longest that any of them has run; the last one's, as long ones come first.
+      const std::int64_t largest = std::max(lane(order[last]).largest_group, stage);
+      const std::int64_t end = start + stage + bubble(largest);
+      const std::int64_t waits = start * task.degree - sum;
+      const std::tuple key(end > target, end > target ? end : waits, -start);
+      if (first == 0 || key < best) {
+        chosen = first;
+        best = key;
+      }
+      sum -= lane(order[first]).groups_end;
+    }
+    const auto begin = order.begin() + static_cast<std::ptrdiff_t>(chosen);
+    const auto end = begin + static_cast<std::ptrdiff_t>(width);
+    const std::int64_t start = lane(*(end - 1)).groups_end;
+    PlacedGroup& group = draft.groups.emplace_back(PlacedGroup{task.sequence_idx, {}});
+    std::vector<std::int32_t> members(begin, end);
+    std::sort(members.begin(), members.end());
+    for (const std::int32_t rank : members) {
+      lane(rank).groups_end = start + stage;
+      lane(rank).largest_group = std::max(lane(rank).largest_group, stage);
+      group.ranks.emplace_back(rank);
+    }
+    // They are alike now, and come after what ends earlier.
+    const auto after = std::upper_bound(end, order.end(), members.front(), is_before);
+    std::copy(members.begin(), members.end(), begin);
+    std::rotate(begin, end, after);
+  }
+}
+
 std::int64_t PipelineDraft::num_packs(const Lane& lane) const {
   const std::int64_t least = ranks_needed(lane.tokens, lane.capacity);
   if (lane.whole == 0) return least;
   const auto most = static_cast<std::int64_t>(lane.sequences.size());
   const auto whole = static_cast<double>(lane.whole);
-  // (whole / n + fixed) * (n + p - 1) is least at this n.
+  // (whole / n + fixed) * (n + (p - 1) / V) is least at this n.
   const double balanced =
-      fixed_ns_ > 0 ? std::sqrt((num_stages_ - 1) * whole / static_cast<double>(fixed_ns_))
-                    : static_cast<double>(most);
+      fixed_ns_ > 0
+          ? std::sqrt((num_stages_ - 1) * whole / num_chunks_ / static_cast<double>(fixed_ns_))
+          : static_cast<double>(most);
   // As large as a group that is there anyway, they cost no more bubble.
   const std::int64_t beside =
       std::max(lane.largest_group, lane.longest_whole + fixed_ns_) - fixed_ns_;
@@ -169,8 +226,7 @@ std::int64_t PipelineDraft::end_of(const Lane& lane) const {
   if (packs > 0) {
     largest = std::max({largest, lane.longest_whole + fixed_ns_, lane.whole / packs + fixed_ns_});
   }
-  const std::int64_t end =
-      lane.groups_end + lane.whole + packs * fixed_ns_ + (num_stages_ - 1) * largest;
+  const std::int64_t end = lane.groups_end + lane.whole + packs * fixed_ns_ + bubble(largest);
   if (lane.slowness == 1) return end;
   constexpr double kForever = 1e18;  // of speeds a million times slower
   return static_cast<std::int64_t>(std::min(kForever, lane.slowness * static_cast<double>(end)));
@@ -197,7 +253,7 @@ std::int64_t PipelineDraft::end_with(std::size_t sequence, Lane& lane) const {
 void PipelineDraft::deal_whole(std::span<const std::int64_t> lateness, Draft& draft) const {
   std::vector<Lane>& lanes = draft.lanes;
   std::vector<bool> is_shared(header_.sequences.size());
-  for (const PlacedInterval& group : draft.groups)
+  for (const PlacedGroup& group : draft.groups)
     is_shared[static_cast<std::size_t>(group.sequence_idx)] = true;
   using Entry = std::pair<std::int64_t, std::size_t>;  // end, rank
   using Ends = std::priority_queue<Entry, std::vector<Entry>, std::greater<>>;
@@ -256,7 +312,8 @@ void PipelineDraft::append_packs(std::int32_t rank, const Lane& lane, StepPlan& 
   }
 }
 
-PipelineDraft::Draft PipelineDraft::make(const std::vector<GangTask>& tasks, std::int64_t target,
+PipelineDraft::Draft PipelineDraft::make(const std::vector<GangTask>& tasks, Placing placing,
+                                         std::int64_t target,
                                          std::span<const std::int64_t> lateness) const {
   Draft draft;
   draft.lanes.resize(static_cast<std::size_t>(header_.num_ranks));
@@ -265,7 +322,11 @@ PipelineDraft::Draft PipelineDraft::make(const std::vector<GangTask>& tasks, std
     lane.capacity = request_.cluster.capacity_of(Rank(r), header_.capacity);
     lane.slowness = speed_ / request_.cluster.speed_of(Rank(r));
   }
-  place_groups(tasks, target, draft);
+  if (placing == Placing::kInBlocks) {
+    place_in_blocks(tasks, target, draft);
+  } else {
+    place_on_levels(tasks, target, draft);
+  }
   deal_whole(lateness, draft);
   for (const Lane& lane : draft.lanes) {
     draft.ends.push_back(end_of(lane));
@@ -277,12 +338,9 @@ PipelineDraft::Draft PipelineDraft::make(const std::vector<GangTask>& tasks, std
 StepPlan PipelineDraft::plan_of(const Draft& draft) const {
   StepPlan plan = header_;
   PlanBuilder builder(plan);
-  for (const PlacedInterval& group : draft.groups) {
-    std::vector<Rank> ranks;
-    for (std::int32_t rank = group.ranks.begin; rank < group.ranks.end; ++rank)
-      ranks.emplace_back(rank);
+  for (const PlacedGroup& group : draft.groups) {
     builder.open_slot();
-    builder.add_shared(group.sequence_idx, ranks);
+    builder.add_shared(group.sequence_idx, group.ranks);
   }
   for (std::size_t r = 0; r < draft.lanes.size(); ++r)
     append_packs(static_cast<std::int32_t>(r), draft.lanes[r], plan);

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "cost/micro_batch_time.h"
+#include "plan/interleaved_time.h"
 
 namespace weft {
 namespace {
@@ -197,6 +198,7 @@ std::int32_t layers_of_stage(std::int32_t num_layers, std::int32_t num_stages, s
 
 void run_pipelines(const PipelineInput& input, const CostModel& cost,
                    const std::function<void(const PipelinePass&)>& done) {
+  if (input.plan->virtual_stages > 1) return run_interleaved(input, cost, done);
   PipelineRun(input, cost).run(done);
 }
 

@@ -30,6 +30,7 @@ struct PipelinePass {
   bool is_backward = false;
   Nanoseconds start;
   Nanoseconds end;
+  std::int32_t chunk = 0;  // of the device's chunks of layers, where pipelines are interleaved
 };
 
 // What the simulation needs of a plan. Arrays must outlive it.
@@ -39,7 +40,8 @@ struct PipelineInput {
   std::span<const std::int32_t> slot_order;  // an order in which every rank meets its slots
 };
 
-// Calls `done` for every pass, each after all passes that it had to wait for. REQUIRES: 1 <=
+// Calls `done` for every pass, each after all passes that it had to wait for; of interleaved
+// pipelines (plan.virtual_stages > 1) as plan/interleaved_time.h says. REQUIRES: 1 <=
 // plan.pipeline_stages <= cost.num_layers; the slot order is whole. Time O(p * micro-batches *
 // log).
 void run_pipelines(const PipelineInput& input, const CostModel& cost,

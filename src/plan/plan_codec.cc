@@ -21,6 +21,7 @@ constexpr std::size_t kGroupBytes = 2 * sizeof(std::int32_t) + sizeof(std::uint6
 constexpr std::size_t kRankBytes = sizeof(std::uint64_t);
 
 std::uint32_t version_of(const StepPlan& plan) {
+  if (plan.virtual_stages > 1) return kInterleavedPlanVersion;
   return plan.pipeline_stages == 1 ? kPlanVersion : kPipelinePlanVersion;
 }
 
@@ -34,7 +35,8 @@ std::vector<std::byte> encode_payload(const StepPlan& plan) {
   writer.write(static_cast<std::uint64_t>(plan.rank_capacity.size()));
   for (const Tokens tokens : plan.rank_capacity) writer.write(tokens.value());
   writer.write(plan.num_layers);
-  if (version_of(plan) == kPipelinePlanVersion) writer.write(plan.pipeline_stages);
+  if (version_of(plan) >= kPipelinePlanVersion) writer.write(plan.pipeline_stages);
+  if (version_of(plan) >= kInterleavedPlanVersion) writer.write(plan.virtual_stages);
   writer.write(static_cast<std::uint8_t>(plan.weighting));
   writer.write(plan.makespan.value());
   writer.write(plan.lower_bound.value());
@@ -63,14 +65,17 @@ StepPlan decode_payload(ByteReader& reader, std::uint32_t version) {
   plan.rank_capacity.resize(reader.read_count(sizeof(std::int64_t)));
   for (Tokens& tokens : plan.rank_capacity) tokens = Tokens(reader.read<std::int64_t>());
   plan.num_layers = reader.read<std::int32_t>();
-  if (version == kPipelinePlanVersion) {
-    plan.pipeline_stages = reader.read<std::int32_t>();
-    WEFT_USER_CHECK(plan.pipeline_stages >= 2,
-                    "{}: at offset {} of the payload {} pipeline stages in a plan of version {}, "
+  const auto read_stages = [&](std::uint32_t least_version, std::string_view kind,
+                               std::int32_t& stages) {
+    if (version < least_version) return;
+    stages = reader.read<std::int32_t>();
+    WEFT_USER_CHECK(stages >= 2,
+                    "{}: at offset {} of the payload {} {} stages in a plan of version {}, "
                     "expected at least 2: one plan has one form",
-                    reader.what(), reader.offset() - sizeof(std::int32_t), plan.pipeline_stages,
-                    version);
-  }
+                    reader.what(), reader.offset() - sizeof(std::int32_t), stages, kind, version);
+  };
+  read_stages(kPipelinePlanVersion, "pipeline", plan.pipeline_stages);
+  read_stages(kInterleavedPlanVersion, "virtual", plan.virtual_stages);
   plan.weighting = static_cast<LossWeighting>(reader.read<std::uint8_t>());
   WEFT_USER_CHECK(
       plan.weighting == LossWeighting::kToken || plan.weighting == LossWeighting::kSample,
@@ -127,7 +132,7 @@ std::vector<std::byte> encode_plan(const StepPlan& plan) {
 
 StepPlan decode_plan(std::span<const std::byte> bytes, const std::string& source) {
   const plan_wire::Frame frame =
-      plan_wire::unwrap(bytes, kMagic, {kPlanVersion, kPipelinePlanVersion}, "plan", source);
+      plan_wire::unwrap(bytes, kMagic, {kPlanVersion, kInterleavedPlanVersion}, "plan", source);
   ByteReader reader(frame.payload, source);
   return decode_payload(reader, frame.version);
 }
@@ -146,13 +151,14 @@ StepPlan load_plan(const std::filesystem::path& path) {
 void write_plan_json(std::ostream& out, const StepPlan& plan, std::string_view more) {
   fmt::print(out, R"({{"format": "weft-plan", "version": {}, "hash": "{}", "step": {}, "seed": {},
 "strategy": {}, "num_ranks": {}, "capacity_tokens": {}, "num_layers": {}, "pipeline_stages": {},
-"weighting": "{}",
+"virtual_stages": {}, "weighting": "{}",
 "rank_capacity_tokens": [{}], "num_slots": {}, "makespan_ns": {}, "lower_bound_ns": {}, "gap": {},
 "sequences": )",
              version_of(plan), plan_hash(plan).hex(), plan.step, plan.seed,
              json_string(plan.strategy), plan.num_ranks, plan.capacity, plan.num_layers,
-             plan.pipeline_stages, to_string(plan.weighting), fmt::join(plan.rank_capacity, ", "),
-             plan.num_slots, plan.makespan, plan.lower_bound, json_number(plan.gap()));
+             plan.pipeline_stages, plan.virtual_stages, to_string(plan.weighting),
+             fmt::join(plan.rank_capacity, ", "), plan.num_slots, plan.makespan, plan.lower_bound,
+             json_number(plan.gap()));
   write_list(out, plan.sequences, [&](const SequenceSpec& sequence) {
     fmt::print(out, R"({{"id": {}, "tokens": {}, "num_targets": {}}})", sequence.id,
                sequence.tokens, sequence.num_targets);

@@ -18,9 +18,11 @@
 namespace weft {
 
 // 1 had no rank_capacity. A plan without pipelines is written as 2, one with as 3, which has
-// pipeline_stages: plans of either kind have one form, and those without keep their hashes.
+// pipeline_stages, one with interleaved ones as 4, which has virtual_stages too: plans of each kind
+// have one form, and the others keep their hashes.
 inline constexpr std::uint32_t kPlanVersion = 2;
 inline constexpr std::uint32_t kPipelinePlanVersion = 3;
+inline constexpr std::uint32_t kInterleavedPlanVersion = 4;
 
 std::vector<std::byte> encode_plan(const StepPlan& plan);
 // Throws UserError naming `source` for wrong magic, newer version, wrong checksum, truncation,

@@ -65,6 +65,13 @@ void check_request(const PlanRequest& request) {
                   "plan: {} pipeline stages for the {} layers of a rank (cost '{}'); a stage needs "
                   "at least one",
                   request.cluster.pipeline_stages, request.cost.num_layers, request.cost.name);
+  const std::int64_t chunks =
+      std::int64_t{request.cluster.pipeline_stages} * request.cluster.virtual_stages;
+  WEFT_USER_CHECK(request.cluster.virtual_stages == 1 || request.cost.num_layers % chunks == 0,
+                  "plan: {} pipeline stages of {} virtual stages each do not divide the {} layers "
+                  "of a rank (cost '{}')",
+                  request.cluster.pipeline_stages, request.cluster.virtual_stages,
+                  request.cost.num_layers, request.cost.name);
   WEFT_USER_CHECK(options.num_threads >= 1 && options.num_threads <= kMostPlanningThreads,
                   "plan: {} threads, expected 1 to {}", options.num_threads, kMostPlanningThreads);
   WEFT_USER_CHECK(options.step >= 0, "plan: step is {}, expected 0 or more", options.step);
@@ -191,6 +198,7 @@ StepPlan make_plan(const PlanRequest& request) {
   plan.capacity = request.options.capacity;
   plan.num_layers = request.cost.num_layers;
   plan.pipeline_stages = request.cluster.pipeline_stages;
+  plan.virtual_stages = request.cluster.virtual_stages;
   plan.weighting = request.options.weighting;
   plan.sequences = sorted_canonically(request.sequences);
 

@@ -92,6 +92,7 @@ struct StepPlan {
   std::vector<Tokens> rank_capacity;
   std::int32_t num_layers = 1;  // layers per rank: enters the resident-token formula when r > 0
   std::int32_t pipeline_stages = 1;  // p: every rank is a pipeline of so many stages
+  std::int32_t virtual_stages = 1;   // V: chunks of layers a device of it holds (plan/pass_order.h)
   LossWeighting weighting = LossWeighting::kToken;
   std::vector<SequenceSpec> sequences;  // canonical order
   std::vector<Group> groups;            // plan order

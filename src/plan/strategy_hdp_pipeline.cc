@@ -21,6 +21,9 @@ constexpr int kLevellings = 2;
 // Targets for stacking groups, in percent of the bound.
 constexpr std::int64_t kMostPercent = 260;
 constexpr std::int64_t kPercentStep = 4;
+// With many ranks groups find like ones, and levels gain little.
+constexpr std::int32_t kManyRanks = 128;
+constexpr std::int64_t kPercentStepOfMany = 16;
 constexpr std::int64_t kAnyTime = std::int64_t{1} << 62;
 
 class PipelineSearch {
@@ -32,6 +35,7 @@ class PipelineSearch {
   StepPlan run() {
     try_plan(plan_of_one_stage());
     try_drafts();
+    try_rivals();
     return std::move(best_);
   }
   StepPlan run_drafts() {
@@ -42,15 +46,16 @@ class PipelineSearch {
   // What plan_hdp makes of ranks that have only the layers of a first stage.
   StepPlan plan_of_one_stage() const {
     PlanRequest request = request_;
-    request.cluster.pipeline_stages = 1;
+    request.cluster.pipeline_stages = request.cluster.virtual_stages = 1;
     request.cost.num_layers =
         layers_of_stage(request.cost.num_layers, request_.cluster.pipeline_stages, 0);
     StepPlan plan = header_;
-    plan.pipeline_stages = 1;
+    plan.pipeline_stages = plan.virtual_stages = 1;
     plan.lower_bound =
         lower_bound(plan.sequences, request.cost, request.cluster, plan.capacity).best();
     plan_hdp(request, plan);
     plan.pipeline_stages = header_.pipeline_stages;
+    plan.virtual_stages = header_.virtual_stages;
     plan.lower_bound = header_.lower_bound;
     return plan;
   }
@@ -69,31 +74,49 @@ class PipelineSearch {
     return true;
   }
 
+  // The plans of other strategies: where the devices of a pipeline wait for each other, rounds in
+  // which all ranks run alike micro-batches can be worth more than balance.
+  void try_rivals() {
+    for (const auto strategy : {plan_pow2, plan_hdp_naive, plan_hdp_algorithm2}) {
+      if (is_near_enough()) return;
+      StepPlan plan = header_;
+      strategy(request_, plan);
+      try_plan(std::move(plan));
+    }
+  }
+
   void try_drafts() {
     const PipelineDraft draft(request_, header_, num_like_);
     std::vector<GangTask> tasks = draft.tasks(Nanoseconds(kAnyTime));
-    try_targets(draft, tasks);
+    try_placings(draft, tasks);
     // Sequences that alone take longer than the bound on more ranks, where that is another plan.
     std::vector<GangTask> shorter = draft.tasks(header_.lower_bound);
     const auto is_same = [](const GangTask& a, const GangTask& b) {
       return a.sequence_idx == b.sequence_idx && a.degree == b.degree;
     };
     if (!std::equal(tasks.begin(), tasks.end(), shorter.begin(), shorter.end(), is_same))
-      try_targets(draft, shorter);
+      try_placings(draft, shorter);
   }
 
-  void try_targets(const PipelineDraft& draft, const std::vector<GangTask>& tasks) {
+  void try_placings(const PipelineDraft& draft, const std::vector<GangTask>& tasks) {
+    try_targets(draft, tasks, PipelineDraft::Placing::kInBlocks, kPercentStep);
+    try_targets(draft, tasks, PipelineDraft::Placing::kOnLevels,
+                header_.num_ranks > kManyRanks ? kPercentStepOfMany : kPercentStep);
+  }
+
+  void try_targets(const PipelineDraft& draft, const std::vector<GangTask>& tasks,
+                   PipelineDraft::Placing placing, std::int64_t percent_step) {
     std::int64_t best_target = -1;  // of the best draft; -1: none was the best yet
     std::vector<std::int64_t> ends;
     const auto try_draft = [&](std::int64_t target, std::span<const std::int64_t> lateness) {
-      const PipelineDraft::Draft made = draft.make(tasks, target, lateness);
+      const PipelineDraft::Draft made = draft.make(tasks, placing, target, lateness);
       if (try_plan(draft.plan_of(made))) {
         best_target = target;
         ends = made.ends;
       }
       return made.latest;
     };
-    for (std::int64_t percent = 100; percent <= kMostPercent; percent += kPercentStep) {
+    for (std::int64_t percent = 100; percent <= kMostPercent; percent += percent_step) {
       const std::int64_t target = header_.lower_bound.value() / 100 * percent;
       if (is_near_enough()) return;
       // With more room groups only take it from the rest.

@@ -103,6 +103,14 @@ void Validation::check_header() {
     refuse_plan(kKind, "pipeline_stages is {}, expected 1 to {}, with {} layers in a rank",
                 plan_.pipeline_stages, most_stages, plan_.num_layers);
   }
+  const std::int64_t chunks = std::int64_t{plan_.pipeline_stages} * plan_.virtual_stages;
+  if (plan_.virtual_stages < 1 || (plan_.virtual_stages > 1 && (plan_.pipeline_stages == 1 ||
+                                                                plan_.num_layers % chunks != 0))) {
+    refuse_plan(kKind,
+                "virtual_stages is {}, expected 1, or with pipelines a number that divides the {} "
+                "layers together with {} stages",
+                plan_.virtual_stages, plan_.num_layers, plan_.pipeline_stages);
+  }
   if (plan_.weighting != LossWeighting::kToken && plan_.weighting != LossWeighting::kSample) {
     refuse_plan(kKind, "loss weighting is {}, expected 0 (token) or 1 (sample)",
                 static_cast<int>(plan_.weighting));

@@ -179,6 +179,7 @@ PlanView view_plan(const StepPlan& plan, const CostModel& cost, const std::strin
   validate(plan);
   ClusterSpec cluster = uniform_cluster(plan.num_ranks, ranks_per_node);
   cluster.pipeline_stages = plan.pipeline_stages;
+  cluster.virtual_stages = plan.virtual_stages;
   PlanView view{.name = name,
                 .strategy = plan.strategy,
                 .hash = plan_hash(plan).hex(),

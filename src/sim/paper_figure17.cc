@@ -54,15 +54,16 @@ class PaperStep {
  private:
   StepPlan static_plan(PlanRequest request) {
     request.options.strategy = "static";
-    const std::int32_t stages = request.cluster.pipeline_stages;
+    const ClusterSpec cluster = request.cluster;
     auto found = static_plans_.find(request.cluster.num_ranks);
     if (found == static_plans_.end()) {
-      request.cluster.pipeline_stages = 1;
+      request.cluster.pipeline_stages = request.cluster.virtual_stages = 1;
       found = static_plans_.emplace(request.cluster.num_ranks, make_plan(request)).first;
     }
     StepPlan plan = found->second;
     plan.num_layers = request.cost.num_layers;
-    plan.pipeline_stages = stages;
+    plan.pipeline_stages = cluster.pipeline_stages;
+    plan.virtual_stages = cluster.virtual_stages;
     return plan;
   }
 

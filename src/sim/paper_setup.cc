@@ -160,6 +160,7 @@ StepPlan paper_naive_plan(const PlanRequest& request, bool offload) {
   plan.capacity = request.options.capacity;
   plan.num_layers = request.cost.num_layers;
   plan.pipeline_stages = request.cluster.pipeline_stages;
+  plan.virtual_stages = request.cluster.virtual_stages;
   plan.sequences = sorted_canonically(request.sequences);
   plan.lower_bound =
       lower_bound(plan.sequences, request.cost, request.cluster, plan.capacity).best();

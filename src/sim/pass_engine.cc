@@ -8,21 +8,20 @@
 namespace weft {
 
 PassEngine::PassEngine(const StepPlan& plan, const SlotTimes& times,
-                       std::span<const std::int32_t> slot_order, std::int32_t num_chunks,
-                       LinkLoad load)
+                       std::span<const std::int32_t> slot_order, LinkLoad load)
     : plan_(plan),
       times_(times),
       slot_order_(slot_order),
       load_(std::move(load)),
       num_stages_(plan.pipeline_stages),
-      num_chunks_(num_chunks),
-      num_virtual_stages_(plan.pipeline_stages * num_chunks),
+      num_chunks_(plan.virtual_stages),
+      num_virtual_stages_(plan.pipeline_stages * plan.virtual_stages),
       num_forward_(static_cast<std::int64_t>(slot_order.size()) * num_virtual_stages_),
-      order_(plan.pipeline_stages, num_chunks),
+      order_(plan.pipeline_stages, plan.virtual_stages),
       place_of_slot_(slot_order.size()),
       passes_(2 * static_cast<std::size_t>(num_forward_)),
       devices_(plan.ranks.size() * static_cast<std::size_t>(plan.pipeline_stages)),
-      held_(devices_.size(), HeldPasses(num_chunks)),
+      held_(devices_.size(), HeldPasses(plan.virtual_stages)),
       slowdown_(times.routes().size(), 1.0) {
   WEFT_CHECK_EQ(slot_order.size(), static_cast<std::size_t>(plan.num_slots), "slot order");
   for (std::size_t place = 0; place < slot_order.size(); ++place)

@@ -3,7 +3,7 @@
 // A slot passes p * V virtual stages, forward and back; device d of a rank holds virtual stages d,
 // p + d, ... as its V chunks. A pass waits for the same direction of its ranks' previous
 // micro-batches in the virtual stage, for the virtual stage before it on its way, and for memory
-// (sim/pass_order.h; for V = 1 that is plan/pipeline_time.h's window). All of these belong to
+// (plan/pass_order.h; for V = 1 that is plan/pipeline_time.h's window). All of these belong to
 // earlier slots or to its own, so some pass can always run. Then it stands in the queue of each of
 // its devices and starts when it is first in all of them: for V = 1 in the order of the times at
 // which passes became ready (forward first, then the earlier slot); for V > 1 in the order of
@@ -19,9 +19,9 @@
 #include <tuple>
 #include <vector>
 
+#include "plan/pass_order.h"
 #include "plan/step_plan.h"
 #include "sim/link_load.h"
-#include "sim/pass_order.h"
 #include "sim/slot_times.h"
 
 namespace weft {
@@ -39,10 +39,9 @@ struct FinishedPass {
 
 class PassEngine {
  public:
-  // `slot_order`: one in which every rank meets its slots; `num_chunks`: V. Arguments outlive the
-  // engine.
+  // `slot_order`: one in which every rank meets its slots. Arguments outlive the engine.
   PassEngine(const StepPlan& plan, const SlotTimes& times, std::span<const std::int32_t> slot_order,
-             std::int32_t num_chunks, LinkLoad load);
+             LinkLoad load);
 
   // Calls `done` for every pass in order of their ends.
   void run(const std::function<void(const FinishedPass&)>& done);

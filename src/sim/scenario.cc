@@ -36,9 +36,15 @@ Scenario make_scenario(ModelShape model, ClusterDescription cluster, TrainingSet
   return scenario;
 }
 
+ClusterSpec ranks_of(const Scenario& scenario) {
+  ClusterSpec ranks = cluster_spec(scenario.cluster, scenario.setup.mesh);
+  ranks.virtual_stages = static_cast<std::int32_t>(scenario.setup.virtual_stages);
+  return ranks;
+}
+
 PlanRequest plan_request(const Scenario& scenario, const PlanOptions& options) {
   PlanRequest request;
-  request.cluster = cluster_spec(scenario.cluster, scenario.setup.mesh);
+  request.cluster = ranks_of(scenario);
   request.cost = scenario.cost;
   request.options = options;
   return request;
@@ -51,7 +57,6 @@ SimulationInput simulation_input(const Scenario& scenario, const StepPlan& plan,
   input.plan = &plan;
   input.cost = &scenario.cost;
   input.cluster = &cluster;
-  input.virtual_stages = static_cast<std::int32_t>(scenario.setup.virtual_stages);
   input.links = hop_links(scenario);
   input.end = step_end_spec(scenario, memory);
   // A stage holds its share of the layers; device_memory() counts all that are in flight.
@@ -63,7 +68,7 @@ SimulationInput simulation_input(const Scenario& scenario, const StepPlan& plan,
 }
 
 StepOutlook look_ahead(const Scenario& scenario, const StepPlan& plan, bool keep_events) {
-  const ClusterSpec cluster = cluster_spec(scenario.cluster, scenario.setup.mesh);
+  const ClusterSpec cluster = ranks_of(scenario);
   SimulationInput input = simulation_input(scenario, plan, cluster);
   input.keep_events = keep_events;
   StepOutlook outlook;

@@ -28,6 +28,9 @@ struct Scenario {
 // With the cost that follows from shapes and rates. UserError when the mesh does not fit.
 Scenario make_scenario(ModelShape model, ClusterDescription cluster, TrainingSetup setup);
 
+// The planner's view of the scenario's devices.
+ClusterSpec ranks_of(const Scenario& scenario);
+
 // What the scenario's plans are made for; sequences and strategy are still to be set.
 PlanRequest plan_request(const Scenario& scenario, const PlanOptions& options);
 

@@ -166,7 +166,7 @@ double SlotTimes::exposed_backward_ns(const SlotMember& member,
 PassTime SlotTimes::pass_time(std::int32_t slot, std::int32_t virtual_stage,
                               std::span<const double> slowdown) const {
   const CostModel& cost = *input_.cost;
-  const std::int32_t stages = input_.plan->pipeline_stages * input_.virtual_stages;
+  const std::int32_t stages = input_.plan->pipeline_stages * input_.plan->virtual_stages;
   if (stages == 1) return single_stage_time(slot, slowdown);
   double forward_ns = 0, backward_ns = 0;
   for (const SlotMember& member : members(slot)) {

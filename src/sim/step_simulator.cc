@@ -31,7 +31,7 @@ class StepRecord {
     timeline_.step = input.plan->step;
     timeline_.num_ranks = input.plan->num_ranks;
     timeline_.pipeline_stages = num_stages_;
-    timeline_.virtual_stages = input.virtual_stages;
+    timeline_.virtual_stages = input.plan->virtual_stages;
     timeline_.peak_bytes.assign(input.plan->ranks.size(), 0);
     for (const SequenceSpec& sequence : input.plan->sequences)
       timeline_.tokens += sequence.tokens.value();
@@ -68,7 +68,7 @@ class StepRecord {
   }
 
   std::int32_t layers_of(const FinishedPass& pass) const {
-    return layers_of_stage(input_.cost->num_layers, num_stages_ * input_.virtual_stages,
+    return layers_of_stage(input_.cost->num_layers, num_stages_ * input_.plan->virtual_stages,
                            virtual_stage(pass));
   }
 
@@ -83,7 +83,7 @@ class StepRecord {
     if (pass.is_backward) return;
     const MemorySpec& memory = input_.memory;
     double bytes = memory.state_bytes + memory.token_bytes * where.tokens;
-    if (virtual_stage(pass) == num_stages_ * input_.virtual_stages - 1)
+    if (virtual_stage(pass) == num_stages_ * input_.plan->virtual_stages - 1)
       bytes += memory.logits_token_bytes * static_cast<double>(member.tokens.value());
     where.peak_bytes = std::max(where.peak_bytes, bytes);
   }
@@ -250,15 +250,16 @@ void check_input(const SimulationInput& input) {
   validate(*input.cluster);
   WEFT_USER_CHECK(
       input.cluster->num_ranks == plan.num_ranks &&
-          input.cluster->pipeline_stages == plan.pipeline_stages,
-      "simulate: the plan is for {} ranks of {} stages, the cluster has {} of {}; plan again for "
-      "this cluster",
-      plan.num_ranks, plan.pipeline_stages, input.cluster->num_ranks,
-      input.cluster->pipeline_stages);
+          input.cluster->pipeline_stages == plan.pipeline_stages &&
+          input.cluster->virtual_stages == plan.virtual_stages,
+      "simulate: the plan is for {} ranks of {} x {} stages, the cluster has {} of {} x {}; plan "
+      "again for this cluster",
+      plan.num_ranks, plan.pipeline_stages, plan.virtual_stages, input.cluster->num_ranks,
+      input.cluster->pipeline_stages, input.cluster->virtual_stages);
   WEFT_USER_CHECK(plan.pipeline_stages <= input.cost->num_layers,
                   "simulate: {} pipeline stages for the {} layers of '{}'", plan.pipeline_stages,
                   input.cost->num_layers, input.cost->name);
-  check_virtual_stages(plan.pipeline_stages, input.virtual_stages, input.cost->num_layers,
+  check_virtual_stages(plan.pipeline_stages, plan.virtual_stages, input.cost->num_layers,
                        input.cost->name);
   if (plan.pipeline_stages == 1) return;
   for (const auto& list : plan.ranks) {
@@ -281,7 +282,7 @@ Timeline simulate_step(const SimulationInput& input) {
   StepRecord record(input, times);
   LinkLoad load(input.plan->pipeline_stages, input.cluster->num_nodes(),
                 input.links.full_speed_rings);
-  PassEngine engine(*input.plan, times, order.slots, input.virtual_stages, std::move(load));
+  PassEngine engine(*input.plan, times, order.slots, std::move(load));
   engine.run([&](const FinishedPass& pass) { record.add(pass); });
   return record.finish();
 }

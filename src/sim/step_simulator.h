@@ -13,7 +13,7 @@
 // slowest link. sim/ring_layers.h simulates single layers and hops, and bounds the difference.
 //
 // With virtual stages a device holds V chunks of layers instead of one (interleaved 1F1B,
-// sim/pass_order.h), which plans and evaluate() do not know.
+// plan/pass_order.h), which plans and evaluate() do not know.
 //
 // Without contention, virtual stages and the end of the step, step_time is evaluate()'s makespan,
 // to the nanosecond. Deterministic; O(passes * log).
@@ -50,8 +50,6 @@ struct SimulationInput {
   HopLinks links;
   StepEndSpec end;
   MemorySpec memory;
-  // V, model chunks a device. Above 1 it needs pipelines, and p * V must divide the layers.
-  std::int32_t virtual_stages = 1;
   bool keep_events = true;  // false: an empty list of events, everything else as usual
   // 0: every micro-batch takes its typical time; else which made-up one (sim/execution_spread.h).
   std::int32_t execution = 0;

@@ -37,6 +37,7 @@ void check_times(const StepPlan& plan) {
   cost.num_layers = plan.num_layers;
   ClusterSpec cluster = uniform_cluster(plan.num_ranks, plan.num_ranks);
   cluster.pipeline_stages = plan.pipeline_stages;
+  cluster.virtual_stages = plan.virtual_stages;
   const auto times = value_or_refusal([&] { return evaluate(plan, cost, cluster); });
   WEFT_CHECK(!times || times->makespan >= Nanoseconds(0), "a makespan of {}", times->makespan);
 }

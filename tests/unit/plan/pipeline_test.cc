@@ -1,4 +1,5 @@
 // The time of plans for ranks that are pipelines.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -220,6 +221,40 @@ TEST(PipelineTime, AnotherNumberOfStagesThanThePlanHasIsRefused) {
   } catch (const UserError& error) {
     EXPECT_THAT(error.what(), HasSubstr("bad header: pipeline_stages is 3, expected 1 to 2"));
   }
+}
+
+TEST(PipelineTime, VirtualStagesThatDoNotFitAreRefused) {
+  const CostModel cost = token_cost(10, 4);
+  StepPlan plan = one_rank({1, 1}, cost, 2);
+  plan.virtual_stages = 2;
+  ClusterSpec cluster = pipelines(1, 2);
+  const auto refusal = [&](const auto& action) -> std::string {
+    try {
+      action();
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "nothing";
+  };
+  EXPECT_THAT(refusal([&] { evaluate(plan, cost, cluster); }),
+              HasSubstr("2 virtual stages a device, the cluster has 1"));
+  cluster.virtual_stages = 2;
+  // f f f f of 10, then b b b b of 20, for each of 2 chunks on 2 devices: one micro-batch alone
+  // needs as long as without chunks, the second half a stage more at either end.
+  const Nanoseconds interleaved = evaluate(plan, cost, cluster).makespan;
+  plan.virtual_stages = cluster.virtual_stages = 1;
+  EXPECT_LT(interleaved, evaluate(plan, cost, cluster).makespan);
+  for (const std::int32_t bad : {0, -1, 3, 4}) {
+    plan.virtual_stages = bad;
+    EXPECT_THAT(refusal([&] { validate(plan); }),
+                HasSubstr(fmt::format("bad header: virtual_stages is {}, expected 1", bad)));
+  }
+  plan.virtual_stages = 2;
+  plan.pipeline_stages = 1;
+  EXPECT_THAT(refusal([&] { validate(plan); }), HasSubstr("virtual_stages is 2, expected 1"));
+  cluster = uniform_cluster(1, 1);
+  cluster.virtual_stages = 2;
+  EXPECT_THAT(refusal([&] { validate(cluster); }), HasSubstr("virtual stages without a pipeline"));
 }
 
 }  // namespace

@@ -80,6 +80,30 @@ TEST(PlanCodec, PipelinesAreVersion3AndPlansWithoutThemKeepTheirBytes) {
   EXPECT_EQ(decode_plan(without, "memory").pipeline_stages, 1);
 }
 
+TEST(PlanCodec, InterleavedPipelinesAreVersion4AndOthersKeepTheirBytes) {
+  StepPlan plan = example_plan(2);
+  plan.num_layers = 8;
+  plan.pipeline_stages = 4;
+  const std::vector<std::byte> without = encode_plan(plan);
+  EXPECT_EQ(without[8], std::byte{3});
+  const Hash128 hash = plan_hash(plan);
+  plan.virtual_stages = 2;
+  std::vector<std::byte> with = encode_plan(plan);
+  EXPECT_EQ(with[8], std::byte{4});
+  EXPECT_EQ(decode_plan(with, "memory"), plan);
+  EXPECT_NE(plan_hash(plan), hash);
+  ASSERT_EQ(with.size(), without.size() + 4);
+  const std::size_t at = num_layers_at(plan.strategy.size()) + 8;
+  EXPECT_TRUE(std::equal(with.begin() + static_cast<std::ptrdiff_t>(at) + 4, with.end(),
+                         without.begin() + static_cast<std::ptrdiff_t>(at)));
+  for (const std::int32_t stages : {1, 0, -1}) {
+    overwrite(with, at, stages);
+    reseal(with);
+    EXPECT_THAT(refusal(with), HasSubstr(fmt::format("{} virtual stages", stages)));
+  }
+  EXPECT_EQ(decode_plan(without, "memory").virtual_stages, 1);
+}
+
 TEST(PlanCodec, ExtremeValuesSurvive) {
   StepPlan plan;
   plan.step = std::numeric_limits<std::int64_t>::max();
@@ -192,8 +216,8 @@ TEST(PlanCodec, DamagedFramesAreRefusedWithTheirNameAndReason) {
   EXPECT_EQ(refusal(whole), "accepted");
   EXPECT_THAT(damaged([](auto& b) { b[0] = std::byte{'X'}; }),
               AllOf(HasSubstr("some.plan: "), HasSubstr("not a Weft plan")));
-  EXPECT_THAT(damaged([](auto& b) { b[8] = std::byte{4}; }),
-              AllOf(HasSubstr("version 4 is newer than version 3"), HasSubstr("newer Weft")));
+  EXPECT_THAT(damaged([](auto& b) { b[8] = std::byte{5}; }),
+              AllOf(HasSubstr("version 5 is newer than version 4"), HasSubstr("newer Weft")));
   EXPECT_THAT(damaged([](auto& b) { b[8] = std::byte{1}; }),
               AllOf(HasSubstr("version 1 is older than version 2"), HasSubstr("plan again")));
   EXPECT_THAT(damaged([](auto& b) { b[12] = std::byte{1}; }), HasSubstr("reserved"));
@@ -281,7 +305,7 @@ TEST(PlanCodec, ASavedPlanIsLoadedAndAnAbsentOneNamed) {
 
 void expect_json_says(const StepPlan& plan, const nlohmann::json& json) {
   EXPECT_EQ(json.at("format"), "weft-plan");
-  EXPECT_EQ(json.at("version"), plan.pipeline_stages == 1 ? 2 : 3);
+  EXPECT_EQ(json.at("version"), plan.pipeline_stages == 1 ? 2 : plan.virtual_stages == 1 ? 3 : 4);
   EXPECT_EQ(json.at("hash"), plan_hash(plan).hex());
   EXPECT_EQ(json.at("step"), plan.step);
   EXPECT_EQ(json.at("seed"), plan.seed);
@@ -290,6 +314,7 @@ void expect_json_says(const StepPlan& plan, const nlohmann::json& json) {
   EXPECT_EQ(json.at("capacity_tokens"), plan.capacity.value());
   EXPECT_EQ(json.at("num_layers"), plan.num_layers);
   EXPECT_EQ(json.at("pipeline_stages"), plan.pipeline_stages);
+  EXPECT_EQ(json.at("virtual_stages"), plan.virtual_stages);
   EXPECT_EQ(json.at("weighting"), to_string(plan.weighting));
   EXPECT_EQ(json.at("num_slots"), plan.num_slots);
   EXPECT_EQ(json.at("makespan_ns"), plan.makespan.value());
@@ -298,7 +323,7 @@ void expect_json_says(const StepPlan& plan, const nlohmann::json& json) {
   std::vector<std::int64_t> rank_capacity;
   for (const Tokens tokens : plan.rank_capacity) rank_capacity.push_back(tokens.value());
   EXPECT_EQ(json.at("rank_capacity_tokens"), nlohmann::json(rank_capacity));
-  EXPECT_EQ(json.size(), 19U) << "every key is checked here";
+  EXPECT_EQ(json.size(), 20U) << "every key is checked here";
 
   ASSERT_EQ(json.at("sequences").size(), plan.sequences.size());
   for (std::size_t s = 0; s < plan.sequences.size(); ++s) {
@@ -354,6 +379,8 @@ TEST(PlanJson, SaysWhatThePlanSays) {
   empty.num_layers = 4;
   empty.pipeline_stages = 3;
   expect_json_says(empty, json_of(empty));
+  empty.pipeline_stages = empty.virtual_stages = 2;
+  expect_json_says(empty, json_of(empty));
 }
 
 TEST(PlanJson, HasItsKeysInAFixedOrder) {
@@ -364,11 +391,11 @@ TEST(PlanJson, HasItsKeysInAFixedOrder) {
   for (const auto& [key, value] : json.items()) {
     keys.push_back(key);
   }
-  EXPECT_THAT(keys,
-              testing::ElementsAre("format", "version", "hash", "step", "seed", "strategy",
-                                   "num_ranks", "capacity_tokens", "num_layers", "pipeline_stages",
-                                   "weighting", "rank_capacity_tokens", "num_slots", "makespan_ns",
-                                   "lower_bound_ns", "gap", "sequences", "groups", "ranks"));
+  EXPECT_THAT(keys, testing::ElementsAre("format", "version", "hash", "step", "seed", "strategy",
+                                         "num_ranks", "capacity_tokens", "num_layers",
+                                         "pipeline_stages", "virtual_stages", "weighting",
+                                         "rank_capacity_tokens", "num_slots", "makespan_ns",
+                                         "lower_bound_ns", "gap", "sequences", "groups", "ranks"));
 }
 
 TEST(PlanJson, EscapesTheStrategyAndTurnsWhatJsonCannotSayIntoNull) {

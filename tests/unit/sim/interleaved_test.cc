@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "cost/micro_batch_time.h"
 #include "cost/reference_cost.h"
+#include "plan/evaluate.h"
 #include "plan/pipeline_time.h"
 #include "plan/planner.h"
 #include "plan/ring_shares.h"
@@ -45,9 +46,11 @@ StepPlan single_pipeline(std::int32_t stages, const CostModel& cost, std::int32_
   return make_plan(request);
 }
 
-Timeline simulated(const StepPlan& plan, const CostModel& cost, std::int32_t virtual_stages,
+Timeline simulated(StepPlan plan, const CostModel& cost, std::int32_t virtual_stages,
                    const MemorySpec& memory = {}, std::vector<double> speed = {}) {
+  plan.virtual_stages = virtual_stages;
   ClusterSpec cluster = uniform_cluster(plan.num_ranks, 4);
+  cluster.virtual_stages = virtual_stages;
   cluster.pipeline_stages = plan.pipeline_stages;
   cluster.speed = std::move(speed);
   SimulationInput input;
@@ -55,7 +58,6 @@ Timeline simulated(const StepPlan& plan, const CostModel& cost, std::int32_t vir
   input.cost = &cost;
   input.cluster = &cluster;
   input.memory = memory;
-  input.virtual_stages = virtual_stages;
   return simulate_step(input);
 }
 
@@ -188,6 +190,8 @@ TEST(VirtualStages, UnequalSharedMicroBatchesRunAsASimulationWrittenApartSays) {
     std::int64_t end = 0;
     for (const auto& [name, span] : expected) end = std::max(end, span.end);
     EXPECT_EQ(timeline.step_time.value(), end);
+    plan.virtual_stages = cluster.virtual_stages = chunks;
+    EXPECT_EQ(evaluate(plan, cost, cluster).makespan.value(), end);
     for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
       std::int64_t most = 0;
       for (const MicroBatch& m : plan.ranks[r]) most = std::max(most, m.tokens().value());
@@ -197,8 +201,8 @@ TEST(VirtualStages, UnequalSharedMicroBatchesRunAsASimulationWrittenApartSays) {
   }
 }
 
-TEST(VirtualStages, OneIsThePlannersPipelinePassByPass) {
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+TEST(VirtualStages, RunAsThePlannerSaysPassByPass) {
+  for (std::uint64_t seed = 0; seed < 120; ++seed) {
     SCOPED_TRACE(seed);
     const auto ranks = static_cast<std::int32_t>(1 + seed % 6);
     const CostModel cost = reference_cost_7b();
@@ -207,6 +211,9 @@ TEST(VirtualStages, OneIsThePlannersPipelinePassByPass) {
                                  .seed = seed,
                                  .num_layers = cost.num_layers});
     plan.pipeline_stages = static_cast<std::int32_t>(2 + seed % 4);
+    plan.virtual_stages = static_cast<std::int32_t>(1 + seed / 4 % 4);
+    if (cost.num_layers % (plan.pipeline_stages * plan.virtual_stages) != 0)
+      plan.virtual_stages = 1;
     ClusterSpec cluster = uniform_cluster(ranks, 4);
     std::vector<double> layer_ns(static_cast<std::size_t>(plan.num_slots));
     const RingShares rings(plan, cluster);
@@ -222,10 +229,10 @@ TEST(VirtualStages, OneIsThePlannersPipelinePassByPass) {
     std::map<PassName, Span> expected;
     run_pipelines({.plan = &plan, .layer_ns = layer_ns, .slot_order = order.slots}, cost,
                   [&](const PipelinePass& pass) {
-                    expected[{pass.slot_idx, pass.stage, !pass.is_backward}] = {pass.start.value(),
-                                                                                pass.end.value()};
+                    expected[{pass.slot_idx, pass.chunk * plan.pipeline_stages + pass.stage,
+                              !pass.is_backward}] = {pass.start.value(), pass.end.value()};
                   });
-    EXPECT_EQ(passes_of(simulated(plan, cost, 1)), expected);
+    EXPECT_EQ(passes_of(simulated(plan, cost, plan.virtual_stages)), expected);
   }
 }
 
@@ -239,12 +246,12 @@ TEST(VirtualStages, WhatCannotBeCutSoIsRefused) {
     }
     return "no error";
   };
-  EXPECT_THAT(error(2, 0), HasSubstr("0 virtual stages, expected at least 1"));
+  EXPECT_THAT(error(2, 0), HasSubstr("virtual_stages is 0, expected at least 1"));
   EXPECT_THAT(error(2, 4), AllOf(HasSubstr("2 pipeline stages of 4 virtual stages"),
                                  HasSubstr("the 12 layers"), HasSubstr("one of 1, 2, 3, 6")));
   EXPECT_THAT(error(5, 2), AllOf(HasSubstr("12 layers"), HasSubstr("not a multiple of 5 pipeline"),
                                  HasSubstr("leave out --virtual-stages")));
-  EXPECT_THAT(error(1, 2), HasSubstr("without a pipeline; raise --pp"));
+  EXPECT_THAT(error(1, 2), HasSubstr("2 virtual stages without a pipeline"));
   EXPECT_EQ(error(4, 3), "no error");
 }
 

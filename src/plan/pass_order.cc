@@ -1,4 +1,4 @@
-#include "sim/pass_order.h"
+#include "plan/pass_order.h"
 
 #include <algorithm>
 

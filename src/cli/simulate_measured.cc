@@ -65,6 +65,7 @@ std::vector<Row> rows_of(const std::vector<MeasuredStep>& steps) {
     row->tokens += static_cast<double>(t.tokens) / count;
     row->exchange_bytes += (t.bytes.node_exchange + t.bytes.nic_exchange) / count;
   }
+  std::reverse(rows.begin(), rows.end());  // as sort_best_first()
   std::stable_sort(rows.begin(), rows.end(),
                    [](const Row& a, const Row& b) { return a.step_s < b.step_s; });
   return rows;

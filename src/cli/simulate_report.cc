@@ -164,6 +164,7 @@ void StrategyOutlook::finish() {
 }
 
 void sort_best_first(std::vector<StrategyOutlook>& strategies) {
+  std::reverse(strategies.begin(), strategies.end());
   std::stable_sort(strategies.begin(), strategies.end(),
                    [](const StrategyOutlook& a, const StrategyOutlook& b) {
                      return std::pair(!a.fits, a.step_s) < std::pair(!b.fits, b.step_s);

@@ -37,6 +37,7 @@ struct CaseOutlook {
   std::vector<StrategyOutlook> strategies = {};
 };
 
+// Of equally fast ones the last of the list, such as `hdp` with the plan of another strategy.
 void sort_best_first(std::vector<StrategyOutlook>& strategies);
 
 void print_case(const CaseOutlook& outlook);

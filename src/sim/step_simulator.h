@@ -13,9 +13,9 @@
 // slowest link. sim/ring_layers.h simulates single layers and hops, and bounds the difference.
 //
 // With virtual stages a device holds V chunks of layers instead of one (interleaved 1F1B,
-// plan/pass_order.h), which plans and evaluate() do not know.
+// plan/pass_order.h).
 //
-// Without contention, virtual stages and the end of the step, step_time is evaluate()'s makespan,
+// Without contention and the end of the step, step_time is evaluate()'s makespan,
 // to the nanosecond. Deterministic; O(passes * log).
 #pragma once
 

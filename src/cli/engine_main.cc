@@ -6,6 +6,7 @@
 #include "cli/profile_command.h"
 #include "cli/program.h"
 #include "cli/train_command.h"
+#include "machine/blas_choice.h"
 #include "train/stop_signal.h"
 
 namespace {
@@ -22,6 +23,7 @@ void check_build_id() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  weft::start_again_with_fitting_blas(argv);
   weft::install_stop_signals();
   try {
     check_build_id();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "machine/blas_choice.h"
+
 namespace weft {
 namespace {
 
@@ -86,11 +88,6 @@ Check check_fma(const ComputeFacts& compute) {
   return check;
 }
 
-// OpenBLAS names CPUs; of x86's these have code for AVX-512.
-bool has_avx512_code(const std::string& core) {
-  return core == "SkylakeX" || core == "Cooperlake" || core == "Sapphirerapids";
-}
-
 std::string slow_blas_advice(const BlasFacts& blas, const SimdLevel& simd) {
   const bool wastes_avx512 =
       is_avx512(simd) && !blas.info.core.empty() && !has_avx512_code(blas.info.core);
@@ -101,8 +98,10 @@ std::string slow_blas_advice(const BlasFacts& blas, const SimdLevel& simd) {
         blas.core_override);
   }
   if (wastes_avx512) {
-    return "OpenBLAS chose code without AVX-512, which this CPU has: set "
-           "OPENBLAS_CORETYPE=SKYLAKEX";
+    return fmt::format(
+        "OpenBLAS chose code without AVX-512, which this CPU has: set OPENBLAS_CORETYPE=SKYLAKEX{}",
+        fitting_blas_core(blas.info.core, simd) ? " (weft train and weft profile do so themselves)"
+                                                : "");
   }
   return "slow for a tuned BLAS: other programs run, or it chose code for another CPU "
          "(OPENBLAS_VERBOSE=2 says which, OPENBLAS_CORETYPE sets it)";

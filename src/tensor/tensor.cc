@@ -3,6 +3,8 @@
 #include <ATen/Parallel.h>
 #include <dlfcn.h>
 
+#include <cstdlib>
+
 #include "base/error.h"
 
 namespace weft {
@@ -44,7 +46,9 @@ bool set_blas_threads(int num_threads) {
 
 std::string blas_description() {
   const auto config = find_symbol<const char* (*)()>("openblas_get_config");
-  return config == nullptr ? "unknown BLAS" : config();
+  if (config == nullptr) return "unknown BLAS";
+  const char* own = std::getenv("WEFT_BLAS_OWN_CORE");  // machine/blas_choice.h
+  return own == nullptr ? config() : fmt::format("{} (its own choice: {})", config(), own);
 }
 
 }  // namespace weft

@@ -22,7 +22,8 @@ std::string dtype_name(at::ScalarType dtype);  // "float32", "float64"
 void set_compute_threads(int num_threads);
 // Sets the BLAS library's threads for the whole process; false if the library does not offer it.
 bool set_blas_threads(int num_threads);
-// The BLAS that is loaded, in its own words, or "unknown BLAS".
+// The BLAS that is loaded, in its own words, or "unknown BLAS"; also the CPU whose code it would
+// have chosen by itself, where weft-engine chose another.
 std::string blas_description();
 
 }  // namespace weft

@@ -220,6 +220,23 @@ class CommandLine(unittest.TestCase):
         self.assertIn("--launch mpi --ranks 4", result.stderr)
         self.assertFalse((self.folder / "launched").exists())
 
+    @unittest.skipUnless("avx2" in pathlib.Path("/proc/cpuinfo").read_text(), "a CPU without AVX2")
+    def test_blas_code_from_before_avx2_runs_only_when_it_is_asked_for(self):
+        def blas(name, **environment):
+            result = self.train(name, "--train.steps", "1", env=environment)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            return next(line for line in result.stdout.splitlines() if line.startswith("ranks  "))
+        asked = blas("asked", OPENBLAS_CORETYPE="Prescott")
+        if "DYNAMIC_ARCH" not in asked:
+            self.skipTest(asked)
+        self.assertIn("Prescott", asked)
+        self.assertNotIn("its own choice", asked)
+        if "OPENBLAS_CORETYPE" in os.environ:
+            self.skipTest("OPENBLAS_CORETYPE is set")
+        chosen = blas("own").split("(its own choice")[0]
+        for core in ("Prescott", "Core2", "Nehalem", "Sandybridge"):
+            self.assertNotIn(core, chosen)
+
     def test_plan_prints_ranks_and_streams_json(self):
         lengths = self.folder / "lengths.txt"
         lengths.write_text("# lengths\n6000\n" + "100\n" * 20)
@@ -241,6 +258,12 @@ class CommandLine(unittest.TestCase):
         self.assertIn("every rank is 4 stages, 24 devices in all", shown.stdout)
         made = json.loads(weft(*plan, "4", "--json").stdout)
         self.assertEqual((made["version"], made["pipeline_stages"]), (3, 4))
+        made = json.loads(weft(*plan, "4", "--virtual-stages", "2", "--json").stdout)
+        self.assertEqual((made["version"], made["pipeline_stages"], made["virtual_stages"]), (4, 4, 2))
+        self.assertIn("4 stages of 2 virtual ones", weft(*plan, "4", "--virtual-stages", "2").stdout)
+        refused = weft(*plan, "4", "--virtual-stages", "3")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("4 pipeline stages of 3 virtual stages each do not divide the 32 layers", refused.stderr)
         for stages, words in (("33", "33 pipeline stages for the 32 layers"), ("0", "--pipeline-stages")):
             refused = weft(*plan, stages)
             self.assertEqual(refused.returncode, 2)

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "machine/blas_choice.h"
+
 namespace weft {
 namespace {
 
@@ -125,7 +127,24 @@ TEST(Checkup, BlasCodeThatLeavesAvx512UnusedIsNamedWithWhatChoseIt) {
   expect_verdict("blas", Verdict::kWarning, "OPENBLAS_CORETYPE=Haswell in the environment",
                  with("Haswell", "Haswell"));
   expect_verdict("blas", Verdict::kWarning, "set OPENBLAS_CORETYPE=SKYLAKEX", with("Zen", ""));
+  expect_verdict("blas", Verdict::kWarning, "weft train and weft profile do so themselves",
+                 with("Prescott", ""));
   expect_verdict("blas", Verdict::kWarning, "slow for a tuned BLAS", with("SkylakeX", ""));
+}
+
+TEST(FittingBlasCore, IsNamedOnlyWhereOpenBlasChoseCodeFromBeforeAvx2) {
+  const auto level = [](const char* name) {
+    return SimdLevel{.name = name, .float_lanes = 8, .double_lanes = 4};
+  };
+  for (const char* core : {"Prescott", "Core2", "Nehalem", "Sandybridge", "Barcelona"}) {
+    EXPECT_EQ(fitting_blas_core(core, level("AVX3_SPR")), "SKYLAKEX") << core;
+    EXPECT_EQ(fitting_blas_core(core, level("AVX3")), "SKYLAKEX") << core;
+    EXPECT_EQ(fitting_blas_core(core, level("AVX2")), "HASWELL") << core;
+    EXPECT_EQ(fitting_blas_core(core, level("SSE4")), std::nullopt) << core;
+  }
+  for (const char* core : {"Haswell", "Zen", "Excavator", "SkylakeX", "Cooperlake",
+                           "Sapphirerapids", "neoversen1", "armv8", "unknown", ""})
+    EXPECT_EQ(fitting_blas_core(core, level("AVX3")), std::nullopt) << core;
 }
 
 TEST(Checkup, NoBlasIsAProblemForTheEngine) {

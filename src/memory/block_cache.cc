@@ -75,7 +75,7 @@ void BlockCache::set_limit(std::size_t bytes) {
 
 // The piece that is being touched counts, so that no other thread keeps memory in its room; what
 // others had to map meanwhile goes first.
-void BlockCache::reserve(std::size_t bytes) {
+void BlockCache::reserve(std::size_t bytes, const std::function<bool()>& is_wanted) {
   constexpr std::size_t kAtATime = 16 * kHugePage;
   std::unique_lock lock(mutex_);
   reserved_bytes_ = std::max(reserved_bytes_, std::min(bytes, limit_bytes_));
@@ -83,7 +83,8 @@ void BlockCache::reserve(std::size_t bytes) {
     const std::size_t size = std::min(missing, kAtATime);
     in_flight_bytes_ += size;
     lock.unlock();
-    const Address begin = map_memory(size);
+    const bool goes_on = !is_wanted || is_wanted();
+    const Address begin = goes_on ? map_memory(size) : 0;
     const bool touched = begin != 0 && touch(begin, size);
     lock.lock();
     in_flight_bytes_ -= size;

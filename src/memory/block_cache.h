@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -43,8 +44,9 @@ class BlockCache {
   void set_limit(std::size_t bytes);
   // Brings kept and lent memory together up to so many bytes that have been touched, as far as the
   // limit allows; on a thread that has time, so that those who take blocks find no fresh page. Any
-  // call may leave it as it is, none makes it less.
-  void reserve(std::size_t bytes);
+  // call may leave it as it is, none makes it less. Stops early once `is_wanted` says no, asked
+  // before each piece of 32 MiB; empty: always.
+  void reserve(std::size_t bytes, const std::function<bool()>& is_wanted = {});
 
   std::size_t lent_bytes() const;
   std::size_t kept_bytes() const;

@@ -133,8 +133,8 @@ void limit_large_blocks(Bytes bytes) {
   large_blocks().set_limit(static_cast<std::size_t>(bytes.value()));
 }
 
-void reserve_large_blocks(Bytes bytes) {
-  large_blocks().reserve(static_cast<std::size_t>(bytes.value()));
+void reserve_large_blocks(Bytes bytes, const std::function<bool()>& is_wanted) {
+  large_blocks().reserve(static_cast<std::size_t>(bytes.value()), is_wanted);
 }
 
 void reserve_states(Bytes states_of_rank, std::int32_t num_ranks) {

@@ -15,6 +15,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "base/units.h"
@@ -66,8 +67,8 @@ void install_counting_allocator();
 void limit_large_blocks(Bytes bytes);
 
 // Fetches memory for large blocks ahead of those who will take it, until there are so many bytes in
-// use and kept, within the limit.
-void reserve_large_blocks(Bytes bytes);
+// use and kept, within the limit, or `is_wanted` says no (BlockCache::reserve).
+void reserve_large_blocks(Bytes bytes, const std::function<bool()>& is_wanted = {});
 
 // Before the tensors of a rank's parameters, gradients and moments are made, of so many bytes
 // together: they are read and written as a whole in every step and stay for ever, so they get huge

@@ -21,9 +21,8 @@ constexpr int kLevellings = 2;
 // Targets for stacking groups, in percent of the bound.
 constexpr std::int64_t kMostPercent = 260;
 constexpr std::int64_t kPercentStep = 4;
-// With many ranks groups find like ones, and levels gain little.
-constexpr std::int32_t kManyRanks = 128;
-constexpr std::int64_t kPercentStepOfMany = 16;
+// With more ranks groups find like ones, and levels gain next to nothing.
+constexpr std::int32_t kMostForLevels = 256;
 constexpr std::int64_t kAnyTime = std::int64_t{1} << 62;
 
 class PipelineSearch {
@@ -99,13 +98,13 @@ class PipelineSearch {
   }
 
   void try_placings(const PipelineDraft& draft, const std::vector<GangTask>& tasks) {
-    try_targets(draft, tasks, PipelineDraft::Placing::kInBlocks, kPercentStep);
-    try_targets(draft, tasks, PipelineDraft::Placing::kOnLevels,
-                header_.num_ranks > kManyRanks ? kPercentStepOfMany : kPercentStep);
+    try_targets(draft, tasks, PipelineDraft::Placing::kInBlocks);
+    if (header_.num_ranks <= kMostForLevels)
+      try_targets(draft, tasks, PipelineDraft::Placing::kOnLevels);
   }
 
   void try_targets(const PipelineDraft& draft, const std::vector<GangTask>& tasks,
-                   PipelineDraft::Placing placing, std::int64_t percent_step) {
+                   PipelineDraft::Placing placing) {
     std::int64_t best_target = -1;  // of the best draft; -1: none was the best yet
     std::vector<std::int64_t> ends;
     const auto try_draft = [&](std::int64_t target, std::span<const std::int64_t> lateness) {
@@ -116,7 +115,7 @@ class PipelineSearch {
       }
       return made.latest;
     };
-    for (std::int64_t percent = 100; percent <= kMostPercent; percent += percent_step) {
+    for (std::int64_t percent = 100; percent <= kMostPercent; percent += kPercentStep) {
       const std::int64_t target = header_.lower_bound.value() / 100 * percent;
       if (is_near_enough()) return;
       // With more room groups only take it from the rest.

@@ -57,6 +57,10 @@ PlanAhead::~PlanAhead() {
 }
 
 void PlanAhead::run() {
+  const auto goes_on = [this] {
+    const std::lock_guard lock(mutex_);
+    return !stopping_;
+  };
   std::unique_lock lock(mutex_);
   for (std::int64_t step = 0; step < options_.num_steps; ++step) {
     changed_.wait(lock, [this] {
@@ -68,7 +72,7 @@ void PlanAhead::run() {
     std::exception_ptr error;
     try {
       prepared = prepare_step(feed_.next(), options_);
-      if (options_.reserve) options_.reserve(prepared.large_blocks);
+      if (options_.reserve) options_.reserve(prepared.large_blocks, goes_on);
     } catch (...) {
       error = std::current_exception();
     }

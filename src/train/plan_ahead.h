@@ -34,7 +34,8 @@ struct PlanAheadOptions {
   std::int64_t depth = 1;                   // steps that may lie ready, at least 1
   MemoryBudget memory = {};                 // of every rank
   std::int32_t ranks_here = 1;              // ranks 0 to ranks_here - 1 are of this process
-  std::function<void(Bytes)> reserve = {};  // fetches memory for large blocks; empty: nobody does
+  // Fetches memory for large blocks until the second says no; empty: nobody does.
+  std::function<void(Bytes, const std::function<bool()>&)> reserve = {};
 };
 // Throws what check_runnable and check_budget throw.
 PreparedStep prepare_step(FedPlan fed, const PlanAheadOptions& options);

@@ -33,9 +33,10 @@ std::int64_t count_causal_pairs(const StepPlan& plan) {
 
 // Of a prediction that no budget need limit: at most half of what the machine has left on top of
 // what the process has.
-void fetch_large_blocks(Bytes wanted) {
+void fetch_large_blocks(Bytes wanted, const std::function<bool()>& is_wanted) {
   const Bytes left = read_memory_size(system_text()).usable();
-  reserve_large_blocks(std::min(wanted, resident_size(system_text()) + left / 2));
+  reserve_large_blocks(std::min(wanted, resident_size(system_text()) + left / 2),
+                       is_wanted);
 }
 
 // Rank 0 takes the next prepared step and sends every rank its slice.

@@ -208,6 +208,15 @@ TEST(BlockCache, ReservedMemoryStaysWithinTheLimitAndStaysWhenMoreIsMapped) {
   EXPECT_GE(cache.kept_bytes(), 20 * kMiB);
 }
 
+TEST(BlockCache, ReservingStopsWhenItIsNotWantedAnyMore) {
+  BlockCache cache;
+  int pieces = 0;
+  cache.reserve(128 * kMiB, [&] { return ++pieces < 3; });
+  if (cache.kept_bytes() == 0) GTEST_SKIP() << "this system cannot fetch pages in advance";
+  EXPECT_EQ(pieces, 3);
+  EXPECT_EQ(cache.kept_bytes(), 64 * kMiB);
+}
+
 TEST(BlockCache, WhatTheSystemCannotGiveIsNull) {
   BlockCache cache;
   EXPECT_EQ(cache.take(std::size_t{1} << 60).data, nullptr);

@@ -108,7 +108,7 @@ TEST(PlanAhead, FetchesMemoryForTheLargeTensorsOfItsOwnRanksBeforeTheStep) {
                            .depth = 1,
                            .memory = memory,
                            .ranks_here = ranks_here,
-                           .reserve = [&](Bytes bytes) {
+                           .reserve = [&](Bytes bytes, const std::function<bool()>&) {
                              const std::lock_guard lock(mutex);
                              reserved.push_back(bytes);
                            }});
@@ -125,6 +125,15 @@ TEST(PlanAhead, FetchesMemoryForTheLargeTensorsOfItsOwnRanksBeforeTheStep) {
       EXPECT_EQ(prepared.large_blocks, reserved[static_cast<std::size_t>(step)]);
     }
   }
+}
+
+TEST(PlanAhead, DoesNotWaitForMemoryThatNobodyWantsAnyMore) {
+  CountingFeed feed;
+  PlanAheadOptions options = options_of(10, 2);
+  options.reserve = [](Bytes, const std::function<bool()>& is_wanted) {
+    while (is_wanted()) std::this_thread::yield();
+  };
+  PlanAhead plans(feed, options);  // its end would wait for ever
 }
 
 TEST(PlanAhead, EndsWithPlansLeftUntaken) {

@@ -19,6 +19,9 @@ namespace {
 // balancing greedily (algorithm2) is sometimes better than groups that each have a slot; all are
 // plans of this plan space, so they are candidates.
 constexpr std::size_t kFewSequences = 1000;
+// Of a full micro-batch's linear work: where its fixed cost is more, fewer micro-batches can be
+// worth more than balance.
+constexpr double kDearShare = 0.25;
 // Of the bound: a plan of ranks that are mostly alike is good enough then.
 constexpr double kNearEnough = 1.01;
 
@@ -103,8 +106,9 @@ std::vector<Candidate> rivals(const PlanRequest& request, const StepPlan& header
   add(plan_hdp_naive, Tokens(0));
   add(plan_static, header.sequences.front().tokens);
   add(plan_static, request.options.capacity * header.num_ranks);
-  // Where hops inside a node are cheaper, its groups may lie inside nodes where others do not.
-  if (request.cost.has_node_hops()) add(plan_pow2, Tokens(0));
+  // Several sequences in one ring: fewer micro-batches, better where one costs much; and its groups
+  // may lie inside nodes where others do not.
+  add(plan_pow2, Tokens(0));
   // Packs before it balances: better where a micro-batch costs much.
   add(plan_hdp_algorithm2, Tokens(0));
   if (request.cluster.is_uniform()) {
@@ -113,6 +117,18 @@ std::vector<Candidate> rivals(const PlanRequest& request, const StepPlan& header
     add(plan_hdp_unlike, Tokens(0));
   }
   return found;
+}
+
+void plan_many_like(const PlanRequest& request, StepPlan& plan) {
+  const CostModel& cost = request.cost;
+  const double full = cost.linear_ns_per_token * static_cast<double>(plan.capacity.value());
+  if (cost.fixed_ns <= kDearShare * full) return plan_hdp_many(request, plan);
+  StepPlan rounds = plan;
+  plan_pow2(request, rounds);
+  plan_hdp_many(request, plan);
+  if (evaluate(rounds, cost, request.cluster).makespan <
+      evaluate(plan, cost, request.cluster).makespan)
+    plan = std::move(rounds);
 }
 
 Nanoseconds best_makespan(const std::vector<Candidate>& candidates) {
@@ -128,7 +144,7 @@ void plan_hdp(const PlanRequest& request, StepPlan& plan) {
   if (request.cluster.pipeline_stages > 1) return plan_hdp_pipeline(request, plan);
   if (request.options.offload) return plan_hdp_offload(request, plan);
   if (plan.sequences.size() > kFewSequences && request.cluster.is_uniform())
-    return plan_hdp_many(request, plan);
+    return plan_many_like(request, plan);
   const bool is_uniform = request.cluster.is_uniform();
   if (!is_uniform && (plan.sequences.size() > kFewSequences || !request.cluster.memory.empty()))
     return plan_hdp_unlike(request, plan);

@@ -152,8 +152,10 @@ class PowerOfTwoRounds {
     num_free_ = plan_.num_ranks;
     most_work_ = 0;
     const std::int64_t longest = tokens_of(left_.front());
-    limit_ = static_cast<std::int64_t>(kRoundSlack * static_cast<double>(longest + 1) *
-                                       static_cast<double>(capacity_.value()) / 2);
+    constexpr double kMostWork = 9e18;  // below 2^63; capacities go to 2^40
+    limit_ = static_cast<std::int64_t>(
+        std::min(kMostWork, kRoundSlack * static_cast<double>(longest + 1) *
+                                static_cast<double>(capacity_.value()) / 2));
     std::size_t degree_idx = 0;
     open(left_.front(), least_share(longest, degree_idx));
     std::vector<std::int32_t> later;

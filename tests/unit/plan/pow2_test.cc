@@ -194,6 +194,14 @@ TEST(PowerOfTwoRounds, AShortSequenceJoinsAWiderRingRatherThanOpenARound) {
   EXPECT_EQ(rings[1].sequences, std::set<std::int32_t>({1, 2, 3}));
 }
 
+TEST(PowerOfTwoRounds, HugeCapacitiesDoNotOverflowTheLimit) {
+  PlanRequest request =
+      request_of("pow2", sequences_of({std::int64_t{1} << 30, std::int64_t{1} << 30}), 1,
+                 std::int64_t{1} << 36);
+  request.cost = testing::hand_cost();
+  EXPECT_EQ(make_plan(request).ranks[0].size(), 1u) << "one round";
+}
+
 TEST(PowerOfTwoRounds, RingsOfARoundLieAtMultiplesOfTheirDegrees) {
   const auto sequences =
       testing::draw_lengths(testing::kGithubShares, Tokens(4 << 20), Tokens(128 << 10), 3);

@@ -152,7 +152,7 @@ class PowerOfTwoRounds {
     num_free_ = plan_.num_ranks;
     most_work_ = 0;
     const std::int64_t longest = tokens_of(left_.front());
-    constexpr double kMostWork = 9e18;  // below 2^63; capacities go to 2^40
+    constexpr double kMostWork = 4e18;  // a sum of two stays below 2^63; capacities go to 2^40
     limit_ = static_cast<std::int64_t>(
         std::min(kMostWork, kRoundSlack * static_cast<double>(longest + 1) *
                                 static_cast<double>(capacity_.value()) / 2));

@@ -49,7 +49,7 @@ TEST_F(SimulateCommandTest, AnImpossibleCombinationOfASweepIsARowThatSaysWhy) {
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 1 + 4);
   EXPECT_THAT(table, HasSubstr("\n1            2              impossible: 2 virtual stages without "
                                "a pipeline"));
-  EXPECT_THAT(table, HasSubstr("\n4            2              pow2"));
+  EXPECT_THAT(table, HasSubstr("\n4            2              hdp"));
   EXPECT_THAT(run(small({"--sweep", "capacity=1K,8K"})),
               AllOf(HasSubstr("1K           impossible: sequence "), HasSubstr("\n8K  ")))
       << "of the planner";

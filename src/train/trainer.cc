@@ -110,6 +110,13 @@ class RankRun {
   }
 
  private:
+  RanksOnCores ranks_on_cores() const {
+    return {.num_ranks = loop_.num_ranks,
+            .threads_per_rank = loop_.threads_per_rank,
+            .ranks_here = loop_.ranks_here,
+            .ranks_on_host = setup_.placement().ranks_on_host};
+  }
+
   void open_folder() {
     const TrainConfig& config = setup_.config();
     lock_ = std::make_unique<RunLock>(config.train.out);
@@ -122,9 +129,9 @@ class RankRun {
     feed_ = setup_.make_feed(std::move(start.order), start.position.step);
     folder_ = std::make_unique<RunFolder>(setup_, start.position.step, job_.save_plans);
     last_ = start.position;
-    const ComputePeak peak = job_.virtual_link ? measure_virtual_peak(loop_.dtype, loop_.num_ranks)
-                                               : measure_compute_peak(loop_.dtype, loop_.num_ranks,
-                                                                      loop_.threads_per_rank);
+    const ComputePeak peak = job_.virtual_link
+                                 ? measure_virtual_peak(loop_.dtype, loop_.num_ranks)
+                                 : measure_compute_peak(loop_.dtype, ranks_on_cores());
     loop_.peak_flops_per_s = peak.flops_per_s;
     fmt::print("{}\n", setup_.effective_config());
     setup_.print_start(peak);
